@@ -1,0 +1,71 @@
+# What every target is compiled with, and how a library or program of this project is declared.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+# The archives are linked into shared objects, such as language bindings.
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+  if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+    set(CMAKE_BUILD_TYPE Release CACHE STRING "Build type" FORCE)
+  endif()
+  find_program(CCACHE_PROGRAM ccache)
+  if(CCACHE_PROGRAM AND NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
+    set(CMAKE_CXX_COMPILER_LAUNCHER "${CCACHE_PROGRAM}")
+  endif()
+endif()
+
+if(HOLDFAST_SANITIZE)
+  add_compile_options(-fsanitize=${HOLDFAST_SANITIZE} -fno-sanitize-recover=all
+    -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
+endif()
+
+# Sources say "holdfast/base/ref.h" both here and once installed.
+file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/include")
+file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/include/holdfast" SYMBOLIC)
+
+function(holdfast_set_warnings target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+    -Wnon-virtual-dtor -Woverloaded-virtual)
+  if(HOLDFAST_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+      # GCC 12 reports overlaps inside std::string's own operator+ (GCC bug 105651) and impossible sizes inside
+      # boost::container's inline storage.
+      target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overread -Wno-stringop-overflow)
+    endif()
+    if(HOLDFAST_SANITIZE)
+      # The flow analysis behind it is not reliable on instrumented code.
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
+  endif()
+endfunction()
+
+# holdfast_add_library(<target> <exported name> [<source>...])
+function(holdfast_add_library target export_name)
+  set(sources ${ARGN})
+  if(NOT sources)
+    # A layer may consist of headers alone; an archive needs one object.
+    set(sources "${PROJECT_BINARY_DIR}/empty.cc")
+    file(TOUCH "${sources}")
+  endif()
+  add_library(${target} STATIC ${sources})
+  add_library(holdfast::${export_name} ALIAS ${target})
+  set_target_properties(${target} PROPERTIES EXPORT_NAME ${export_name})
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target} PUBLIC
+    "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>"
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
+  holdfast_set_warnings(${target})
+endfunction()
+
+# holdfast_add_program(<target> <source>...)
+function(holdfast_add_program target)
+  add_executable(${target} ${ARGN})
+  holdfast_set_warnings(${target})
+endfunction()

@@ -1,0 +1,20 @@
+# docs/dependencies.md says why each is here.
+
+find_package(Threads REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(Boost 1.74 CONFIG REQUIRED)
+
+# Used as a header (XXH_INLINE_ALL), in sources only: nothing to link, nothing to install.
+find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
+mark_as_advanced(XXHASH_INCLUDE_DIR)
+
+if(HOLDFAST_BUILD_TESTS)
+  find_package(GTest 1.12 REQUIRED)
+endif()
+if(HOLDFAST_BUILD_BENCHMARKS)
+  find_package(benchmark 1.7 REQUIRED)
+endif()
+if(HOLDFAST_BUILD_BENCHMARKS OR HOLDFAST_BUILD_TOOLS)
+  find_package(CLI11 2.1 REQUIRED)
+  find_package(nlohmann_json 3.11 REQUIRED)
+endif()

@@ -1,0 +1,23 @@
+# A file joins the build by its name and lies beside what it belongs to:
+#   X.cc            library code
+#   X_test.cc       a test of it
+#   X_benchmark.cc  a benchmark of it
+# Everything in src/hal/cts belongs to the conformance suite, whatever its name.
+#
+# holdfast_sources(<variable> LIBRARY|TEST|BENCHMARK <folder>...)
+function(holdfast_sources variable kind)
+  list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
+  list(TRANSFORM patterns APPEND "/*.cc")
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${patterns})
+  list(FILTER files EXCLUDE REGEX "/src/hal/cts/")
+  if(kind STREQUAL "LIBRARY")
+    list(FILTER files EXCLUDE REGEX "_(test|benchmark)\\.cc$")
+  elseif(kind STREQUAL "TEST")
+    list(FILTER files INCLUDE REGEX "_test\\.cc$")
+  elseif(kind STREQUAL "BENCHMARK")
+    list(FILTER files INCLUDE REGEX "_benchmark\\.cc$")
+  else()
+    message(FATAL_ERROR "holdfast_sources: unknown kind '${kind}'")
+  endif()
+  set(${variable} ${files} PARENT_SCOPE)
+endfunction()

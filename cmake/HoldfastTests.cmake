@@ -1,0 +1,79 @@
+# Labels: quick (every ./dev test), sanitize (also under the sanitizers), nightly (only ./dev nightly).
+# A GoogleTest test whose name contains "nightly" or "Nightly" is nightly; every other is quick and
+# sanitize.
+
+include(GoogleTest)
+
+set(holdfast_test_environment HOLDFAST_VALIDATE=1)
+set(holdfast_test_timeout 120)
+set(holdfast_nightly_timeout 3600)
+
+file(GLOB testing_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/*.cc")
+if(testing_sources)
+  holdfast_add_library(holdfast_testing testing ${testing_sources})
+  target_link_libraries(holdfast_testing PUBLIC holdfast_runtime GTest::gtest GTest::gmock)
+endif()
+
+# holdfast_add_test(<target> <library> [<source>...])
+function(holdfast_add_test target library)
+  if(NOT ARGN)
+    return()
+  endif()
+  holdfast_add_program(${target} ${ARGN})
+  target_link_libraries(${target} PRIVATE ${library} GTest::gtest_main GTest::gmock)
+  if(TARGET holdfast_testing)
+    target_link_libraries(${target} PRIVATE holdfast_testing)
+  endif()
+  # Listing tests runs the program; before the tests, not in the build, it can do so with the
+  # environment that sanitizers need.
+  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60)
+  # gtest_discover_tests cannot pass on a property that is a list: these are set where the list of
+  # tests is known, which is when ctest reads this file.
+  set(properties "${PROJECT_BINARY_DIR}/${target}_properties.cmake")
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/test_properties.cmake.in" "${properties}" @ONLY)
+  set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${properties}")
+endfunction()
+
+holdfast_sources(base_tests TEST src/base)
+holdfast_add_test(holdfast_base_test holdfast_base ${base_tests})
+holdfast_sources(hal_tests TEST src/hal)
+holdfast_add_test(holdfast_hal_test holdfast_runtime ${hal_tests})
+holdfast_sources(runtime_tests TEST src/runtime)
+holdfast_add_test(holdfast_runtime_test holdfast_runtime ${runtime_tests})
+file(GLOB cts_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/*.cc")
+holdfast_add_test(holdfast_cts holdfast_runtime ${cts_sources})
+
+# What only a whole process can show (leaving main, fork): each file is a program that exits with 0.
+file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cc")
+foreach(source IN LISTS program_sources)
+  cmake_path(GET source STEM name)
+  holdfast_add_program(holdfast_program_${name} "${source}")
+  target_link_libraries(holdfast_program_${name} PRIVATE holdfast_runtime)
+  add_test(NAME Program.${name} COMMAND holdfast_program_${name})
+  set_tests_properties(Program.${name} PROPERTIES LABELS "quick;sanitize"
+    ENVIRONMENT "${holdfast_test_environment}" TIMEOUT ${holdfast_test_timeout})
+endforeach()
+
+add_test(NAME Lint.rules_catch_offences COMMAND "${PROJECT_SOURCE_DIR}/tools/lint/selftest")
+set_tests_properties(Lint.rules_catch_offences PROPERTIES LABELS quick
+  TIMEOUT ${holdfast_test_timeout})
+
+# The release package, built from this tree and used by a project of its own.
+if(NOT HOLDFAST_SANITIZE)
+  set(package_dir "${PROJECT_BINARY_DIR}/package")
+  add_test(NAME Package.release_install_serves_a_consumer
+    COMMAND "${PROJECT_SOURCE_DIR}/tests/package/install_and_consume"
+      "${CMAKE_COMMAND}" "${CMAKE_CXX_COMPILER}" "${package_dir}")
+  set_tests_properties(Package.release_install_serves_a_consumer PROPERTIES LABELS quick
+    FIXTURES_SETUP release_package PROCESSORS 2 TIMEOUT 900)
+
+  set(ablated_library "")
+  if(HOLDFAST_ABLATIONS AND EXISTS "${PROJECT_SOURCE_DIR}/src/base/ablation.cc")
+    set(ablated_library "$<TARGET_FILE:holdfast_base>")
+  endif()
+  add_test(NAME Package.release_has_no_ablation_symbols
+    COMMAND "${PROJECT_SOURCE_DIR}/tests/package/check_no_ablation_symbols"
+      "${package_dir}/prefix" "${ablated_library}")
+  set_tests_properties(Package.release_has_no_ablation_symbols PROPERTIES LABELS quick
+    FIXTURES_REQUIRED release_package TIMEOUT ${holdfast_test_timeout})
+endif()

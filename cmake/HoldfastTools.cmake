@@ -1,0 +1,18 @@
+file(GLOB bench_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/bench/*.cc")
+file(GLOB demo_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/demo/*.cc")
+holdfast_sources(benchmark_sources BENCHMARK src)
+
+if(HOLDFAST_BUILD_BENCHMARKS AND (bench_sources OR benchmark_sources))
+  holdfast_add_program(holdfast_bench ${bench_sources} ${benchmark_sources})
+  target_link_libraries(holdfast_bench PRIVATE
+    holdfast_runtime benchmark::benchmark CLI11::CLI11 nlohmann_json::nlohmann_json)
+  if(NOT bench_sources)
+    target_link_libraries(holdfast_bench PRIVATE benchmark::benchmark_main)
+  endif()
+endif()
+
+if(HOLDFAST_BUILD_TOOLS AND demo_sources)
+  holdfast_add_program(holdfast_demo ${demo_sources})
+  target_link_libraries(holdfast_demo PRIVATE
+    holdfast_runtime CLI11::CLI11 nlohmann_json::nlohmann_json)
+endif()

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <atomic>
+#include <compare>
+#include <cstdint>
+#include <functional>
+
+namespace holdfast {
+
+// A 64-bit identity that is never reused within a process; zero is nobody. The Tag keeps the ids
+// of different things from being compared with each other.
+template <typename Tag>
+struct Id {
+  uint64_t value = 0;
+
+  explicit operator bool() const noexcept { return value != 0; }
+  friend auto operator<=>(const Id&, const Id&) = default;
+
+  // Thread-safe; one relaxed increment.
+  static Id next() noexcept {
+    static std::atomic<uint64_t> last{0};
+    return Id{last.fetch_add(1, std::memory_order_relaxed) + 1};
+  }
+};
+
+}  // namespace holdfast
+
+template <typename Tag>
+struct std::hash<holdfast::Id<Tag>> {
+  size_t operator()(const holdfast::Id<Tag>& id) const noexcept {
+    return std::hash<uint64_t>{}(id.value);
+  }
+};

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+
+#include "holdfast/base/bytes.h"
+
+namespace holdfast {
+
+// Some of the bytes of one memory object: a sorted set of disjoint, non-touching ranges. Bounded:
+// past kMaxRanges it joins the two neighbours with the smallest gap, so it may claim bytes that
+// were never added, never fewer. Every operation costs at most one pass over the ranges.
+class RangeSet {
+ public:
+  // Chosen by bench row hazard_slices: beyond it the cost of insertion shows.
+  static constexpr size_t kMaxRanges = 32;
+
+  RangeSet() = default;
+  explicit RangeSet(ByteRange range) { add(range); }
+
+  bool overlaps(ByteRange range) const noexcept;
+  bool contains(ByteRange range) const noexcept;
+  void add(ByteRange range);
+  void remove(ByteRange range);
+  void clear() noexcept { ranges_.clear(); }
+  bool empty() const noexcept { return ranges_.empty(); }
+  size_t size() const noexcept { return ranges_.size(); }
+  auto begin() const noexcept { return ranges_.begin(); }
+  auto end() const noexcept { return ranges_.end(); }
+
+ private:
+  // The first range that ends at or after `offset`.
+  size_t first_ending_at(Bytes offset) const noexcept;
+  void join_closest();
+
+  boost::container::small_vector<ByteRange, 1> ranges_;
+};
+
+}  // namespace holdfast

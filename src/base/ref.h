@@ -1,0 +1,87 @@
+#pragma once
+
+#include <atomic>
+#include <cassert>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+namespace holdfast {
+
+// Base of objects that are shared by counting. Born with a count of zero; the first Ref takes it
+// to one and the last one deletes the object, on whichever thread drops it.
+class RefCounted {
+ public:
+  RefCounted(const RefCounted&) = delete;
+  RefCounted& operator=(const RefCounted&) = delete;
+
+  void retain() const noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
+  void release() const noexcept {
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+  // For reports only: the answer may be stale when it arrives.
+  uint32_t ref_count() const noexcept { return count_.load(std::memory_order_relaxed); }
+
+ protected:
+  RefCounted() = default;
+  virtual ~RefCounted() = default;
+
+ private:
+  mutable std::atomic<uint32_t> count_{0};
+};
+
+// An owning reference to anything with retain() and release(). Distinct Refs to one object may be
+// used from distinct threads; one Ref may not be written by two threads at once.
+// Empty after a move; dereferencing an empty Ref is a programming error.
+template <typename T>
+class Ref {
+ public:
+  Ref() noexcept = default;
+  Ref(std::nullptr_t) noexcept {}
+  explicit Ref(T* object) noexcept : object_(object) {
+    if (object_) object_->retain();
+  }
+  Ref(const Ref& other) noexcept : Ref(other.object_) {}
+  Ref(Ref&& other) noexcept : object_(std::exchange(other.object_, nullptr)) {}
+  template <typename U>
+    requires std::is_convertible_v<U*, T*>
+  Ref(const Ref<U>& other) noexcept : Ref(other.get()) {}
+  template <typename U>
+    requires std::is_convertible_v<U*, T*>
+  Ref(Ref<U>&& other) noexcept : object_(other.detach()) {}
+  Ref& operator=(Ref other) noexcept {
+    std::swap(object_, other.object_);
+    return *this;
+  }
+  ~Ref() {
+    if (object_) object_->release();
+  }
+
+  T* get() const noexcept { return object_; }
+  T& operator*() const noexcept {
+    assert(object_ != nullptr);
+    return *object_;
+  }
+  T* operator->() const noexcept {
+    assert(object_ != nullptr);
+    return object_;
+  }
+  explicit operator bool() const noexcept { return object_ != nullptr; }
+  void reset() noexcept { Ref().swap(*this); }
+  void swap(Ref& other) noexcept { std::swap(object_, other.object_); }
+
+  // Gives the reference up without releasing it; the caller owns one count.
+  [[nodiscard]] T* detach() noexcept { return std::exchange(object_, nullptr); }
+
+  friend bool operator==(const Ref& a, const Ref& b) noexcept { return a.object_ == b.object_; }
+
+ private:
+  T* object_ = nullptr;
+};
+
+template <typename T, typename... Args>
+Ref<T> make_ref(Args&&... args) {
+  return Ref<T>(new T(std::forward<Args>(args)...));
+}
+
+}  // namespace holdfast

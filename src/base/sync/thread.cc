@@ -1,0 +1,75 @@
+#include "holdfast/base/sync/thread.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <system_error>
+
+#include "holdfast/base/error.h"
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace holdfast::sync {
+
+Thread::Thread(std::string name, std::function<void()> body) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  try {
+    // The system's limit for a thread's name is 15 characters.
+    thread_ = std::thread([label = name.substr(0, 15), run = std::move(body)] {
+      pthread_setname_np(pthread_self(), label.c_str());
+      run();
+    });
+  } catch (const std::system_error& error) {
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    throw EnvironmentError(fmt::format(
+        "the thread '{}' could not be started: {}; raise the process's limit of threads "
+        "or open fewer devices",
+        name, error.what()));
+  }
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+Thread& Thread::operator=(Thread&& other) noexcept {
+  join();
+  thread_ = std::move(other.thread_);
+  return *this;
+}
+
+Thread::~Thread() { join(); }
+
+void Thread::join() noexcept {
+  if (!thread_.joinable()) return;
+  if (is_current()) {
+    thread_.detach();
+  } else {
+    thread_.join();
+  }
+}
+
+void Thread::detach() noexcept {
+  if (thread_.joinable()) thread_.detach();
+}
+
+unsigned hardware_threads() noexcept { return std::max(1U, std::thread::hardware_concurrency()); }
+
+void relax(unsigned attempt) noexcept {
+  // Most waits end within a few breaths; after that the core may be what the other side lacks.
+  if (attempt % 16 == 15) {
+    std::this_thread::yield();
+    return;
+  }
+#if defined(__x86_64__)
+  _mm_pause();
+#elif defined(__aarch64__)
+  asm volatile("yield");
+#endif
+}
+
+}  // namespace holdfast::sync

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+
+namespace holdfast::sync {
+
+// A thread that is joined when its object goes. Should the thread itself drop that object (its body
+// ran the last release of its owner), it is detached instead of waiting for itself.
+class Thread {
+ public:
+  Thread() noexcept = default;
+  // Raises EnvironmentError, naming the thread, where the system gives no more threads. The body
+  // must not throw. Signals are left to the application's own threads: all are blocked in this one.
+  Thread(std::string name, std::function<void()> body);
+  Thread(Thread&& other) noexcept = default;
+  Thread& operator=(Thread&& other) noexcept;
+  ~Thread();
+
+  bool joinable() const noexcept { return thread_.joinable(); }
+  bool is_current() const noexcept { return thread_.get_id() == std::this_thread::get_id(); }
+  // Detaches instead where called by the thread itself.
+  void join() noexcept;
+  // Lets the thread run on alone. Whatever it touches must then outlive it.
+  void detach() noexcept;
+
+ private:
+  std::thread thread_;
+};
+
+unsigned hardware_threads() noexcept;
+
+// One breath of a busy wait; gives the core away where others want it.
+void relax(unsigned attempt) noexcept;
+
+// Spins until done() or until the attempts are used up; returns the last answer.
+template <typename Predicate>
+bool spin_for(unsigned attempts, Predicate done) {
+  for (unsigned i = 0; i < attempts; ++i) {
+    if (done()) return true;
+    relax(i);
+  }
+  return done();
+}
+
+}  // namespace holdfast::sync

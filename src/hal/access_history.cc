@@ -1,0 +1,205 @@
+#include "holdfast/hal/access_history.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace holdfast::hal {
+namespace {
+
+// Lists in flight that an Allocation tells apart, for each kind of access; beyond it the oldest is
+// joined with what comes after it. Chosen small because every first bind in a list looks at all of
+// them.
+constexpr size_t kMaxEntries = 16;
+
+void add_wait(std::vector<Wait>& waits, const Ticket& ticket, WaitKind kind) {
+  if (ticket.state() != TicketState::submitted) return;
+  Wait wait{ticket.point(), kind};
+  for (Wait& present : waits) {
+    if (present.point != wait.point) continue;
+    if (kind == WaitKind::data) present.kind = WaitKind::data;
+    return;
+  }
+  waits.push_back(std::move(wait));
+}
+
+template <typename Tickets>
+void add_once(Tickets& tickets, const Ref<Ticket>& ticket) {
+  if (std::find(tickets.begin(), tickets.end(), ticket) == tickets.end()) tickets.push_back(ticket);
+}
+
+}  // namespace
+
+AccessHistory::Conflict AccessHistory::first_conflict(ByteRange range, Access access, LaneId lane,
+                                                      const Ticket* own,
+                                                      Obstacles& obstacles) const {
+  Conflict conflict;
+  for (const Entry& writer : writers_) {
+    if (writer.ticket.get() == own || !writer.bytes.overlaps(range)) continue;
+    const TicketState state = writer.ticket->state();
+    if (state == TicketState::open) {
+      // A list of this lane that is being submitted right now has no Point to take a failure from
+      // yet.
+      if (reads(access) || writer.ticket->lane() != lane) add_once(obstacles.open, writer.ticket);
+    } else if (reads(access) && writer.ticket->is_over() && !conflict.found) {
+      conflict.poison = writer.ticket->failure();
+      conflict.found = static_cast<bool>(conflict.poison);
+    }
+  }
+  const auto must_be_submitted = [&](const Ref<Ticket>& ticket) {
+    if (ticket.get() != own && ticket->lane() != lane && ticket->state() == TicketState::open) {
+      add_once(obstacles.open, ticket);
+    }
+  };
+  if (writes(access)) {
+    for (const Entry& reader : readers_) {
+      if (reader.bytes.overlaps(range)) must_be_submitted(reader.ticket);
+    }
+  }
+  for (const Ref<Ticket>& other : others_) must_be_submitted(other);
+  for (const HostAccess& host : host_accesses_) {
+    if (!host.range.overlaps(range) || !(writes(access) || writes(host.access))) continue;
+    if (!host.is_map) {
+      obstacles.readback_under_way = true;
+    } else if (!conflict.found) {
+      conflict.found = true;
+      conflict.map = &host;
+    }
+  }
+  return conflict;
+}
+
+Failure AccessHistory::conflict_failure(const Conflict& conflict, const std::string& what) {
+  if (conflict.poison) return conflict.poison;
+  return Failure(ErrorCode::usage,
+                 fmt::format("{} cannot be used by a list now: the map '{}' has bytes {}..{} of it "
+                             "for {}; end the map first",
+                             what, conflict.map->name, conflict.map->range.offset.value,
+                             conflict.map->range.end().value, to_string(conflict.map->access)));
+}
+
+void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>& own,
+                               std::vector<Wait>& waits) {
+  const auto succeeded = [](const Entry& e) { return e.ticket->is_over() && !e.ticket->failure(); };
+  const auto over = [](const Entry& e) { return e.ticket->is_over(); };
+  writers_.erase(std::remove_if(writers_.begin(), writers_.end(), succeeded), writers_.end());
+  readers_.erase(std::remove_if(readers_.begin(), readers_.end(), over), readers_.end());
+  others_.prune();
+
+  const auto is_own = [&](const Entry& e) { return e.ticket == own; };
+  for (const Entry& writer : writers_) {
+    if (is_own(writer) || !writer.bytes.overlaps(range)) continue;
+    if (reads(access)) {
+      add_wait(waits, *writer.ticket, WaitKind::data);
+    } else if (writer.ticket->lane() != own->lane()) {
+      add_wait(waits, *writer.ticket, WaitKind::order);
+    }
+  }
+  if (writes(access)) {
+    for (const Entry& reader : readers_) {
+      if (reader.ticket->lane() == own->lane() || !reader.bytes.overlaps(range)) continue;
+      add_wait(waits, *reader.ticket, WaitKind::order);
+    }
+  }
+  for (const Ref<Ticket>& other : others_) {
+    if (other->lane() != own->lane()) add_wait(waits, *other, WaitKind::order);
+  }
+
+  const auto extend = [&](Entries& entries) {
+    const auto mine = std::find_if(entries.begin(), entries.end(), is_own);
+    if (mine != entries.end()) {
+      mine->bytes.add(range);
+    } else {
+      entries.push_back({own, RangeSet(range)});
+    }
+  };
+  if (writes(access)) {
+    if (access == Access::write) {
+      forget_written(range, own.get());
+    }
+    extend(writers_);
+    if (writers_.size() > kMaxEntries) join_oldest_writer(own, waits);
+  }
+  if (reads(access)) {
+    extend(readers_);
+    if (readers_.size() > kMaxEntries) {
+      others_.add(readers_.front().ticket);
+      readers_.erase(readers_.begin());
+    }
+  }
+}
+
+// The new list takes the oldest one's bytes over: by waiting for its data it fails if that one
+// failed, so whoever waits for the new list has waited for both.
+void AccessHistory::join_oldest_writer(const Ref<Ticket>& own, std::vector<Wait>& waits) {
+  const auto oldest = std::find_if(writers_.begin(), writers_.end(), [&](const Entry& e) {
+    return e.ticket != own && e.ticket->state() == TicketState::submitted;
+  });
+  if (oldest == writers_.end()) return;
+  add_wait(waits, *oldest->ticket, WaitKind::data);
+  others_.add(oldest->ticket);
+  const RangeSet bytes = oldest->bytes;
+  writers_.erase(oldest);
+  const auto mine = std::find_if(writers_.begin(), writers_.end(),
+                                 [&](const Entry& e) { return e.ticket == own; });
+  for (const ByteRange& range : bytes) mine->bytes.add(range);
+}
+
+void AccessHistory::forget_written(ByteRange range, const Ticket* except) {
+  writers_.erase(std::remove_if(writers_.begin(), writers_.end(),
+                                [&](Entry& e) {
+                                  if (e.ticket.get() == except) return false;
+                                  e.bytes.remove(range);
+                                  if (!e.bytes.empty()) return false;
+                                  others_.add(e.ticket);
+                                  return true;
+                                }),
+                 writers_.end());
+}
+
+void AccessHistory::collect(ByteRange range, Access access, Tickets& out) const {
+  const auto add = [&](const Ref<Ticket>& ticket) {
+    if (!ticket->is_over()) add_once(out, ticket);
+  };
+  for (const Entry& writer : writers_) {
+    if (writer.bytes.overlaps(range)) add(writer.ticket);
+  }
+  if (!writes(access)) return;
+  for (const Entry& reader : readers_) {
+    if (reader.bytes.overlaps(range)) add(reader.ticket);
+  }
+  for (const Ref<Ticket>& other : others_) add(other);
+}
+
+Failure AccessHistory::poison(ByteRange range) const {
+  for (const Entry& writer : writers_) {
+    if (!writer.bytes.overlaps(range)) continue;
+    if (Failure failure = writer.ticket->failure()) return failure;
+  }
+  return {};
+}
+
+Frontier AccessHistory::frontier() const {
+  Frontier all;
+  for (const Entry& writer : writers_) all.add(writer.ticket);
+  for (const Entry& reader : readers_) all.add(reader.ticket);
+  all.add(others_);
+  return all;
+}
+
+void AccessHistory::end_host_access(const HostAccess& access) {
+  const auto found =
+      std::find_if(host_accesses_.begin(), host_accesses_.end(),
+                   [&](const HostAccess& present) { return present.serial == access.serial; });
+  if (found != host_accesses_.end()) host_accesses_.erase(found);
+}
+
+const AccessHistory::HostAccess* AccessHistory::host_conflict(ByteRange range,
+                                                              Access access) const {
+  for (const HostAccess& host : host_accesses_) {
+    if (host.range.overlaps(range) && (writes(access) || writes(host.access))) return &host;
+  }
+  return nullptr;
+}
+
+}  // namespace holdfast::hal

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <boost/container/small_vector.hpp>
+#include <string>
+#include <vector>
+
+#include "holdfast/base/bytes.h"
+#include "holdfast/base/error.h"
+#include "holdfast/base/range_set.h"
+#include "holdfast/hal/access.h"
+#include "holdfast/hal/ticket.h"
+
+namespace holdfast::hal {
+
+// Who touched an Allocation, in so far as somebody may still have to wait for them. It knows lists
+// only; hazards inside one list are the recorder's. Not thread-safe: see Allocation::history.
+class AccessHistory {
+ public:
+  // A host access under way, which no list may conflict with.
+  struct HostAccess {
+    ByteRange range;
+    Access access = Access::read;
+    std::string name;
+    // A map says so to whoever conflicts with it; a readback is short, and others wait for it.
+    bool is_map = false;
+    uint64_t serial = 0;  // tells accesses apart
+  };
+  using Tickets = boost::container::small_vector<Ref<Ticket>, 4>;
+
+  // What stands between a wish to access a range and its right to. Appended to, so that one
+  // Obstacles serves all bindings of a transaction.
+  struct Obstacles {
+    // Lists of other lanes that must be submitted first.
+    Tickets open;
+    // The first cause found: a failed writer's, or a UsageError that names a conflicting map.
+    Failure refusal;
+    bool readback_under_way = false;
+
+    bool none() const noexcept { return open.empty() && !refusal && !readback_under_way; }
+  };
+
+  // Looks only. `what` describes the Allocation, for messages; called only where there is one.
+  template <typename Describe>
+  void find_obstacles(ByteRange range, Access access, LaneId lane, const Ticket* own,
+                      Obstacles& obstacles, const Describe& what) const {
+    Conflict conflict = first_conflict(range, access, lane, own, obstacles);
+    if (conflict.found && !obstacles.refusal)
+      obstacles.refusal = conflict_failure(conflict, what());
+  }
+
+  // Records the access of list `own` and appends the waits that the list needs for it. Only when
+  // there are no obstacles, in the same critical section. Duplicates in `waits` are not added.
+  void add_access(ByteRange range, Access access, const Ref<Ticket>& own, std::vector<Wait>& waits);
+
+  // The Tickets that a host access to the range must wait for: its writers, or (to write) all
+  // users. Earlier lives count as users.
+  void collect(ByteRange range, Access access, Tickets& out) const;
+  // The cause, where a writer of the range has failed and nobody has overwritten it since.
+  Failure poison(ByteRange range) const;
+
+  // All Tickets that are not over.
+  Frontier frontier() const;
+  // The range had an earlier life that these Tickets may still touch.
+  void set_earlier_life(const Frontier& frontier) { others_ = frontier; }
+
+  void begin_host_access(HostAccess access) { host_accesses_.push_back(std::move(access)); }
+  void end_host_access(const HostAccess& access);
+  // Null where there is none.
+  const HostAccess* host_conflict(ByteRange range, Access access) const;
+  // The host has overwritten the range: a failed writer's bytes there are good again.
+  void host_wrote(ByteRange range) { forget_written(range, nullptr); }
+
+ private:
+  struct Entry {
+    Ref<Ticket> ticket;
+    RangeSet bytes;
+  };
+  struct Conflict {
+    bool found = false;
+    Failure poison;  // else a map:
+    const HostAccess* map = nullptr;
+  };
+  using Entries = boost::container::small_vector<Entry, 2>;
+
+  Conflict first_conflict(ByteRange range, Access access, LaneId lane, const Ticket* own,
+                          Obstacles& obstacles) const;
+  static Failure conflict_failure(const Conflict& conflict, const std::string& what);
+  void forget_written(ByteRange range, const Ticket* except);
+  void join_oldest_writer(const Ref<Ticket>& own, std::vector<Wait>& waits);
+
+  // Writers whose bytes may still be read, oldest first; one entry a list. A writer that failed
+  // keeps the bytes that nobody has overwritten since.
+  Entries writers_;
+  // Readers since; one entry a lane's list.
+  Entries readers_;
+  // Everybody else who may still touch the bytes: earlier lives, overwritten writers and readers.
+  Frontier others_;
+  std::vector<HostAccess> host_accesses_;
+};
+
+}  // namespace holdfast::hal

@@ -1,0 +1,50 @@
+#include "holdfast/hal/allocation.h"
+
+#include <fmt/format.h>
+
+namespace holdfast::hal {
+
+const char* to_string(MemoryKind kind) {
+  switch (kind) {
+    case MemoryKind::device: return "device";
+    case MemoryKind::upload: return "upload";
+    case MemoryKind::readback: return "readback";
+  }
+  return "unknown";
+}
+
+const char* to_string(Access access) {
+  switch (access) {
+    case Access::read: return "read";
+    case Access::write: return "write";
+    case Access::read_write: return "read-write";
+  }
+  return "unknown";
+}
+
+Allocation::Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag)
+    : Resource(buffer->device(), std::move(name)),
+      buffer_(std::move(buffer)),
+      range_(range),
+      range_tag_(range_tag) {}
+
+Ref<Allocation> Allocation::whole(Ref<Buffer> buffer) {
+  const ByteRange all{{}, buffer->size()};
+  std::string name = buffer->name();
+  return make_ref<Allocation>(std::move(buffer), all, std::move(name), nullptr);
+}
+
+std::byte* Allocation::host_pointer() const noexcept {
+  std::byte* block = buffer_->host_pointer();
+  return block == nullptr ? nullptr : block + range_.offset.value;
+}
+
+std::string Allocation::describe() const {
+  return fmt::format("allocation '{}' (id {}, {})", name(), id().value, to_string(size()));
+}
+
+void Allocation::on_dead() noexcept {
+  if (RangeOwner* owner = buffer_->owner()) owner->range_died(*this);
+}
+
+}  // namespace holdfast::hal

@@ -1,0 +1,85 @@
+#pragma once
+
+#include <atomic>
+
+#include "holdfast/hal/access_history.h"
+#include "holdfast/hal/buffer.h"
+#include "holdfast/hal/resource.h"
+
+namespace holdfast::hal {
+
+// Where in a list a range was last used: lets a later life of the range, in the same list, know
+// whether a barrier already stands between. One word, so that it is never torn.
+class LastUse {
+ public:
+  static constexpr uint32_t kAnyWave = 0xffffff;  // somewhere in the list
+
+  LastUse() = default;
+  LastUse(ListId list, uint32_t wave) noexcept
+      : packed_((list.value << 24) | (wave < kAnyWave ? wave : kAnyWave)) {}
+  bool in(ListId list) const noexcept { return packed_ != 0 && packed_ >> 24 == list.value; }
+  // Only where in(list): whether a command of `wave` could run beside it.
+  bool reaches(uint32_t wave) const noexcept {
+    const auto last = static_cast<uint32_t>(packed_ & kAnyWave);
+    return last == kAnyWave || last >= wave;
+  }
+
+ private:
+  friend class Allocation;
+  explicit LastUse(uint64_t packed) noexcept : packed_(packed) {}
+  uint64_t packed_ = 0;
+};
+
+// A range of a Buffer with an identity of its own: it, not the block, is bound and held.
+class Allocation final : public Resource {
+ public:
+  // All of a buffer. Used where no allocator stands between: imports, the conformance suite.
+  static Ref<Allocation> whole(Ref<Buffer> buffer);
+  // The range must lie in the buffer; `range_tag` is the owner's own mark for it.
+  Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag);
+
+  const Ref<Buffer>& buffer() const noexcept { return buffer_; }
+  Bytes offset() const noexcept { return range_.offset; }
+  Bytes size() const noexcept { return range_.length; }
+  // The host's view of the first byte; null where the buffer has none.
+  std::byte* host_pointer() const noexcept;
+  void* range_tag() const noexcept { return range_tag_; }
+
+  std::string describe() const override;
+  Bytes held_bytes() const noexcept override { return range_.length; }
+
+  // Who used it, and who used the range before. Guarded by the history mutex of the one Context
+  // that records on this device; stable once dead.
+  AccessHistory& history() noexcept { return history_; }
+  // Moves with every change of the history: a recorder that has seen this value has seen them all.
+  uint64_t history_version() const noexcept { return version_.load(std::memory_order_acquire); }
+  void bump_history_version() noexcept { version_.fetch_add(1, std::memory_order_release); }
+
+  // Written by recorders; one relaxed store. With several streams the last one to write wins.
+  LastUse last_use() const noexcept { return LastUse(last_use_.load(std::memory_order_relaxed)); }
+  void set_last_use(LastUse use) noexcept {
+    last_use_.store(use.packed_, std::memory_order_relaxed);
+  }
+  // The last use of the range's earlier life, where that was in a list then still open. Set at
+  // birth, cleared by the recorder once a barrier stands between.
+  LastUse earlier_life() const noexcept {
+    return LastUse(earlier_life_.load(std::memory_order_relaxed));
+  }
+  void set_earlier_life(LastUse use) noexcept {
+    earlier_life_.store(use.packed_, std::memory_order_relaxed);
+  }
+
+ private:
+  ~Allocation() override = default;
+  void on_dead() noexcept override;
+
+  Ref<Buffer> buffer_;
+  ByteRange range_;
+  void* range_tag_;
+  AccessHistory history_;
+  std::atomic<uint64_t> version_{1};
+  std::atomic<uint64_t> last_use_{0};
+  std::atomic<uint64_t> earlier_life_{0};
+};
+
+}  // namespace holdfast::hal

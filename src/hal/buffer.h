@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "holdfast/base/bytes.h"
+#include "holdfast/base/ref.h"
+#include "holdfast/hal/ids.h"
+
+namespace holdfast::hal {
+
+class Allocation;
+
+enum class MemoryKind {
+  device,   // where kernels are fastest; the host may or may not reach it
+  upload,   // the host writes it, the device reads it; always host visible
+  readback  // the device writes it, the host reads it; always host visible
+};
+inline constexpr unsigned kMemoryKinds = 3;
+const char* to_string(MemoryKind kind);
+
+// Who gave out the ranges of a Buffer (the runtime's allocator), told of their deaths.
+class RangeOwner : public RefCounted {
+ public:
+  // The Allocation has lost its last user; its Tickets may be unfinished. Any thread, no lock held.
+  virtual void range_died(Allocation& allocation) noexcept = 0;
+};
+
+// Memory that a device gave us or that was imported. Destroying one gives it back to the device at
+// once, so whoever drops the last Ref must know that no list can touch it: the allocator and the
+// Holds do.
+class Buffer : public RefCounted {
+ public:
+  BufferId id() const noexcept { return id_; }
+  DeviceId device() const noexcept { return device_; }
+  Bytes size() const noexcept { return size_; }
+  MemoryKind kind() const noexcept { return kind_; }
+  const std::string& name() const noexcept { return name_; }
+  // Where the host reaches this memory; null where it cannot. Constant. What a list wrote is
+  // visible here once its Point is reached; what the host wrote is visible to lists submitted
+  // afterwards.
+  virtual std::byte* host_pointer() const noexcept = 0;
+
+  // Set once, before the first Allocation is cut from it; null for a buffer used whole.
+  void set_owner(Ref<RangeOwner> owner) noexcept { owner_ = std::move(owner); }
+  RangeOwner* owner() const noexcept { return owner_.get(); }
+
+ protected:
+  Buffer(DeviceId device, Bytes size, MemoryKind kind, std::string name)
+      : id_(BufferId::next()), device_(device), size_(size), kind_(kind), name_(std::move(name)) {}
+
+ private:
+  BufferId id_;
+  DeviceId device_;
+  Bytes size_;
+  MemoryKind kind_;
+  std::string name_;
+  Ref<RangeOwner> owner_;
+};
+
+}  // namespace holdfast::hal

@@ -1,0 +1,115 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+
+#include "holdfast/hal/access.h"
+#include "holdfast/hal/allocation.h"
+#include "holdfast/hal/pipeline.h"
+
+namespace holdfast::hal {
+
+// A use of a range, as callers give it: of an Allocation (borrowed for the call; the call that
+// records it takes the hold), or of a Program's slot, to be bound at each replay.
+struct Binding {
+  Allocation* allocation = nullptr;
+  ByteRange range;
+  Access access = Access::read;
+  int32_t slot = -1;
+
+  static Binding of(const Ref<Allocation>& allocation, Access access) {
+    return {allocation.get(), {{}, allocation ? allocation->size() : Bytes{}}, access, -1};
+  }
+  static Binding of(const Ref<Allocation>& allocation, ByteRange range, Access access) {
+    return {allocation.get(), range, access, -1};
+  }
+  // The range counts from the start of what the slot is bound to.
+  static Binding of_slot(uint32_t slot, ByteRange range, Access access) {
+    return {nullptr, range, access, static_cast<int32_t>(slot)};
+  }
+};
+
+// Parameter bytes: given now and copied into the list, or taken from each replay's parameters.
+struct Parameters {
+  std::span<const std::byte> bytes;
+  bool from_replay = false;
+  ByteRange replay_range;
+
+  Parameters() = default;
+  Parameters(std::span<const std::byte> now) : bytes(now) {}
+  static Parameters of_replay(ByteRange range) {
+    Parameters p;
+    p.from_replay = true;
+    p.replay_range = range;
+    return p;
+  }
+  // The object representation of a plain value, which must outlive the call only.
+  template <typename T>
+    requires std::is_trivially_copyable_v<T>
+  static Parameters of(const T& value) {
+    return {std::as_bytes(std::span(&value, 1))};
+  }
+};
+
+// What a `native` callback gets: the backend's own stream or command buffer, and its bindings. On
+// the CPU device the stream is null, the callback runs in its turn on the queue, and the bindings
+// are host memory.
+struct NativeCall {
+  void* native_stream = nullptr;
+  std::span<const std::span<std::byte>> host_bindings;
+};
+// Must not submit to the queue it runs on: that is answered with an error. May throw: the list
+// fails.
+using NativeCallback = std::function<void(const NativeCall&)>;
+
+enum class CommandKind : uint8_t { dispatch, copy, fill, barrier, native, birth, death };
+const char* to_string(CommandKind kind);
+
+// A recorded binding. The pointer is kept alive by the list's Holds; it is null for a slot.
+struct BoundRange {
+  Allocation* allocation = nullptr;
+  ResourceId id;
+  ByteRange range;
+  int32_t slot = -1;
+  Access access = Access::read;
+};
+
+// One recorded command: plain data, followed in the list by its bindings, its parameters and its
+// label. Marks (birth, death) order nothing and touch nothing; they tell wrapping devices about
+// lives.
+struct Command {
+  CommandKind kind = CommandKind::barrier;
+  std::byte fill_value{};
+  bool parameters_from_replay = false;
+  uint16_t binding_count = 0;
+  uint16_t label_bytes = 0;
+  uint32_t record_bytes = 0;
+  uint32_t parameter_bytes = 0;  // stored in the record
+  uint32_t native_index = 0;
+  Groups groups;
+  Pipeline* pipeline = nullptr;  // kept alive by the Holds
+  ByteRange replay_parameters;
+  // Marks: whose life, and the range of which buffer it has.
+  ResourceId marked;
+  BufferId marked_buffer;
+  ByteRange marked_range;
+
+  bool is_mark() const noexcept { return kind == CommandKind::birth || kind == CommandKind::death; }
+  // copy: source, then destination.
+  std::span<const BoundRange> bindings() const noexcept {
+    return {reinterpret_cast<const BoundRange*>(this + 1), binding_count};
+  }
+  std::span<const std::byte> parameters() const noexcept {
+    return {reinterpret_cast<const std::byte*>(this + 1) + binding_count * sizeof(BoundRange),
+            parameter_bytes};
+  }
+  std::string_view label() const noexcept {
+    const auto rest = parameters();
+    return {reinterpret_cast<const char*>(rest.data() + rest.size()), label_bytes};
+  }
+};
+
+}  // namespace holdfast::hal

@@ -1,0 +1,306 @@
+#include "holdfast/hal/command_list.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <new>
+
+#include "holdfast/base/ablation.h"
+#include "holdfast/base/error.h"
+#include "holdfast/hal/program.h"
+
+namespace holdfast::hal {
+namespace {
+
+constexpr size_t kRecordAlignment = alignof(Command);
+constexpr size_t kFirstCapacity = 4096;
+
+constexpr size_t aligned(size_t bytes) {
+  return (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
+}
+
+static_assert(alignof(Command) >= alignof(BoundRange) &&
+              sizeof(Command) % alignof(BoundRange) == 0);
+static_assert(std::is_trivially_copyable_v<Command> && std::is_trivially_copyable_v<BoundRange>);
+
+}  // namespace
+
+const char* to_string(CommandKind kind) {
+  switch (kind) {
+    case CommandKind::dispatch: return "dispatch";
+    case CommandKind::copy: return "copy";
+    case CommandKind::fill: return "fill";
+    case CommandKind::barrier: return "barrier";
+    case CommandKind::native: return "native";
+    case CommandKind::birth: return "birth";
+    case CommandKind::death: return "death";
+  }
+  return "unknown";
+}
+
+CommandList::CommandList(const DeviceInfo& device, std::string name, LaneId lane, Storage storage)
+    : id_(ListId::next()),
+      device_(device.id),
+      max_groups_(device.max_groups),
+      name_(std::move(name)),
+      ticket_(make_ref<Ticket>(id_, lane)),
+      storage_(std::move(storage)) {}
+
+CommandList::CommandList(CommandList&&) noexcept = default;
+
+CommandList& CommandList::operator=(CommandList&& other) noexcept {
+  if (this != &other) {
+    this->~CommandList();
+    new (this) CommandList(std::move(other));
+  }
+  return *this;
+}
+
+CommandList::~CommandList() {
+  if (ticket_ && ticket_->state() == TicketState::open) {
+    abandon(Failure(ErrorCode::closed,
+                    fmt::format("{} was dropped before it was submitted", describe())));
+  }
+}
+
+std::string CommandList::describe() const {
+  return fmt::format("list '{}' (id {})", name_, id_.value);
+}
+
+std::string CommandList::where(const char* verb, std::string_view label) const {
+  return label.empty() ? fmt::format("{} in {}", verb, describe())
+                       : fmt::format("{} '{}' in {}", verb, label, describe());
+}
+
+void CommandList::check_bindings(std::span<const Binding> bindings, std::string_view label) const {
+  if (bindings.size() > kMaxBindings) {
+    throw UsageError(fmt::format("{}: {} bindings were given, and a command has at most {}",
+                                 where("a command", label), bindings.size(), kMaxBindings));
+  }
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    const Binding& b = bindings[i];
+    if (b.allocation == nullptr) {
+      if (b.slot >= 0) continue;
+      throw UsageError(fmt::format("{}: binding {} names no allocation (was its Ref moved from?)",
+                                   where("a command", label), i));
+    }
+    if (b.allocation->device() != device_) {
+      throw UsageError(fmt::format("{}: binding {}, {}, belongs to another device",
+                                   where("a command", label), i, b.allocation->describe()));
+    }
+    if (!b.range.fits_in(b.allocation->size())) {
+      throw UsageError(
+          fmt::format("{}: binding {} asks for {} bytes from byte {} of {}, which has {} "
+                      "bytes",
+                      where("a command", label), i, b.range.length.value, b.range.offset.value,
+                      b.allocation->describe(), b.allocation->size().value));
+    }
+  }
+}
+
+void CommandList::check_dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
+                                 const Parameters& parameters, Groups groups,
+                                 std::string_view label) const {
+  if (!pipeline) {
+    throw UsageError(fmt::format("{}: no kernel was given (was its Ref moved from?)",
+                                 where("a dispatch", label)));
+  }
+  if (pipeline->device() != device_) {
+    throw UsageError(fmt::format("{}: {} belongs to another device", where("a dispatch", label),
+                                 pipeline->describe()));
+  }
+  const uint64_t bytes =
+      parameters.from_replay ? parameters.replay_range.length.value : parameters.bytes.size();
+  if (bytes > kMaxParameterBytes.value) {
+    throw UsageError(fmt::format("{}: {} bytes of parameters were given to {}, and the limit is {}",
+                                 where("a dispatch", label), bytes, pipeline->describe(),
+                                 kMaxParameterBytes.value));
+  }
+  if (bytes != pipeline->parameter_bytes().value || bindings.size() != pipeline->bindings()) {
+    throw UsageError(
+        fmt::format("{}: {} takes {} bindings and {} bytes of parameters; it was given "
+                    "{} and {}",
+                    where("a dispatch", label), pipeline->describe(), pipeline->bindings(),
+                    pipeline->parameter_bytes().value, bindings.size(), bytes));
+  }
+  if (groups.x > max_groups_.x || groups.y > max_groups_.y || groups.z > max_groups_.z) {
+    throw UsageError(
+        fmt::format("{}: a grid of {}x{}x{} groups was given to {}, and the device's "
+                    "limit is {}x{}x{}",
+                    where("a dispatch", label), groups.x, groups.y, groups.z, pipeline->describe(),
+                    max_groups_.x, max_groups_.y, max_groups_.z));
+  }
+  check_bindings(bindings, label);
+}
+
+void CommandList::check_copy(const Binding& from, const Binding& to, std::string_view label) const {
+  check_bindings(std::array{from, to}, label);
+  if (from.range.length != to.range.length) {
+    throw UsageError(fmt::format("{}: {} bytes cannot be copied to a range of {}",
+                                 where("a copy", label), from.range.length.value,
+                                 to.range.length.value));
+  }
+  const bool same = from.allocation == to.allocation && from.slot == to.slot;
+  if (same && from.range.overlaps(to.range)) {
+    throw UsageError(
+        fmt::format("{}: source and destination overlap in {}; copy through a third range",
+                    where("a copy", label),
+                    from.allocation != nullptr ? from.allocation->describe()
+                                               : fmt::format("slot {}", from.slot)));
+  }
+}
+
+void CommandList::make_room(size_t bytes) {
+  if (used_ + bytes <= storage_.capacity) return;
+  const size_t capacity = std::max({kFirstCapacity, storage_.capacity * 2, used_ + bytes});
+  std::unique_ptr<std::byte[]> larger(new std::byte[capacity]);
+  if (used_ > 0) std::memcpy(larger.get(), storage_.bytes.get(), used_);
+  storage_.bytes = std::move(larger);
+  storage_.capacity = capacity;
+}
+
+void CommandList::reserve(size_t commands, size_t bindings, size_t parameter_and_label_bytes) {
+  // Each command may bring a barrier of its own.
+  make_room(commands * 2 * (sizeof(Command) + kRecordAlignment) + bindings * sizeof(BoundRange) +
+            parameter_and_label_bytes);
+  storage_.holds.reserve(commands + bindings);
+}
+
+std::byte* CommandList::grow(size_t bytes) {
+  make_room(bytes);
+  std::byte* at = storage_.bytes.get() + used_;
+  used_ += bytes;
+  return at;
+}
+
+Command& CommandList::append(CommandKind kind, std::span<const Binding> bindings,
+                             std::span<const std::byte> parameters, std::string_view label) {
+  if (!ticket_ || ticket_->state() != TicketState::open) {
+    throw UsageError(fmt::format(
+        "{} was submitted, moved from or abandoned, and records nothing any more", describe()));
+  }
+  label = label.substr(0, 1024);
+  const size_t bytes = aligned(sizeof(Command) + bindings.size() * sizeof(BoundRange) +
+                               parameters.size() + label.size());
+  std::byte* at = grow(bytes);
+  Command& command = *new (at) Command;
+  command.kind = kind;
+  command.binding_count = static_cast<uint16_t>(bindings.size());
+  command.label_bytes = static_cast<uint16_t>(label.size());
+  command.parameter_bytes = static_cast<uint32_t>(parameters.size());
+  command.record_bytes = static_cast<uint32_t>(bytes);
+  at += sizeof(Command);
+  for (const Binding& b : bindings) {
+    auto& bound = *new (at) BoundRange{b.allocation, {}, b.range, b.slot, b.access};
+    needs_replay_ = needs_replay_ || b.slot >= 0;
+    if (b.allocation != nullptr) {
+      bound.id = b.allocation->id();
+      if (!ablated(Ablation::bound_not_held)) hold(*b.allocation);
+      if (keeps_users_) users_.emplace_back(b.allocation);
+    }
+    at += sizeof(BoundRange);
+  }
+  if (!parameters.empty()) std::memcpy(at, parameters.data(), parameters.size());
+  if (!label.empty()) std::memcpy(at + parameters.size(), label.data(), label.size());
+  if (kind == CommandKind::barrier) {
+    ++barrier_count_;
+  } else if (!command.is_mark()) {
+    ++command_count_;
+  }
+  return command;
+}
+
+void CommandList::dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
+                           const Parameters& parameters, Groups groups, std::string_view label) {
+  check_dispatch(pipeline, bindings, parameters, groups, label);
+  dispatch_checked(pipeline, bindings, parameters, groups, label);
+}
+
+void CommandList::dispatch_checked(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
+                                   const Parameters& parameters, Groups groups,
+                                   std::string_view label) {
+  Command& command = append(CommandKind::dispatch, bindings, parameters.bytes, label);
+  command.pipeline = pipeline.get();
+  command.groups = groups;
+  command.parameters_from_replay = parameters.from_replay;
+  command.replay_parameters = parameters.replay_range;
+  needs_replay_ = needs_replay_ || parameters.from_replay;
+  hold(*pipeline);
+}
+
+void CommandList::copy(const Ref<Allocation>& from, ByteRange from_range, const Ref<Allocation>& to,
+                       ByteRange to_range, std::string_view label) {
+  copy(Binding::of(from, from_range, Access::read), Binding::of(to, to_range, Access::write),
+       label);
+}
+
+void CommandList::copy(const Binding& from, const Binding& to, std::string_view label) {
+  check_copy(from, to, label);
+  std::array ends{from, to};
+  ends[0].access = Access::read;
+  ends[1].access = Access::write;
+  append(CommandKind::copy, ends, {}, label);
+}
+
+void CommandList::fill(const Ref<Allocation>& to, ByteRange range, std::byte value,
+                       std::string_view label) {
+  fill(Binding::of(to, range, Access::write), value, label);
+}
+
+void CommandList::fill(const Binding& to, std::byte value, std::string_view label) {
+  check_bindings({&to, 1}, label);
+  Binding target = to;
+  target.access = Access::write;
+  append(CommandKind::fill, {&target, 1}, {}, label).fill_value = value;
+}
+
+void CommandList::native(NativeCallback callback, std::span<const Binding> bindings,
+                         std::string_view label) {
+  if (!callback) {
+    throw UsageError(fmt::format("{}: the callback is empty", where("a native command", label)));
+  }
+  check_bindings(bindings, label);
+  natives_.push_back(std::move(callback));
+  append(CommandKind::native, bindings, {}, label).native_index =
+      static_cast<uint32_t>(natives_.size() - 1);
+}
+
+void CommandList::barrier() { append(CommandKind::barrier, {}, {}, {}); }
+
+void CommandList::mark_birth(const Allocation& allocation) {
+  Command& mark = append(CommandKind::birth, {}, {}, allocation.name());
+  mark.marked = allocation.id();
+  mark.marked_buffer = allocation.buffer()->id();
+  mark.marked_range = {allocation.offset(), allocation.size()};
+}
+
+void CommandList::mark_death(ResourceId id, BufferId buffer, ByteRange range) {
+  Command& mark = append(CommandKind::death, {}, {}, {});
+  mark.marked = id;
+  mark.marked_buffer = buffer;
+  mark.marked_range = range;
+}
+
+void CommandList::set_replay(Ref<Program> program, std::vector<BoundRange> slots,
+                             std::vector<std::byte> parameters) {
+  hold(*program);
+  for (const BoundRange& slot : slots) {
+    if (slot.allocation != nullptr) hold(*slot.allocation);
+  }
+  program_ = program.get();
+  slots_ = std::move(slots);
+  replay_parameters_ = std::move(parameters);
+}
+
+void CommandList::abandon(Failure why) { ticket_->mark_abandoned(std::move(why)); }
+
+CommandList::Storage CommandList::take_storage() {
+  used_ = 0;
+  program_ = nullptr;
+  storage_.holds.clear();
+  return std::exchange(storage_, {});
+}
+
+}  // namespace holdfast::hal

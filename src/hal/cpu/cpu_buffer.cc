@@ -1,0 +1,61 @@
+#include "holdfast/hal/cpu/cpu_buffer.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+namespace holdfast::hal {
+namespace {
+
+constexpr size_t kAlignment = 4096;
+
+}  // namespace
+
+Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, bool host_visible,
+                                      std::shared_ptr<CpuMemory> memory) {
+  const auto refuse = [&](const std::string& why) {
+    return Failure(ErrorCode::out_of_memory,
+                   fmt::format("the CPU device cannot give {} for buffer '{}': {}",
+                               to_string(desc.size), desc.name, why));
+  };
+  if (memory->buffers.fetch_add(1) >= memory->max_buffers) {
+    memory->buffers.fetch_sub(1);
+    return refuse(fmt::format("it has given out {} buffers, its limit", memory->max_buffers));
+  }
+  const uint64_t before = memory->used.fetch_add(desc.size.value);
+  const bool fits = before <= memory->limit.value && desc.size <= memory->limit - Bytes{before};
+  const size_t rounded = (desc.size.value + kAlignment - 1) / kAlignment * kAlignment;
+  void* data = fits ? std::aligned_alloc(kAlignment, rounded) : nullptr;
+  if (data == nullptr) {
+    memory->used.fetch_sub(desc.size.value);
+    memory->buffers.fetch_sub(1);
+    return refuse(fits ? "the system has no memory left"
+                       : fmt::format("{} of {} are in use", to_string(Bytes{before}),
+                                     to_string(memory->limit)));
+  }
+  Ref<CpuBuffer> buffer(new CpuBuffer(device, desc.size, desc.kind, desc.name));
+  buffer->data_ = static_cast<std::byte*>(data);
+  buffer->host_visible_ = host_visible || desc.kind != MemoryKind::device;
+  buffer->memory_ = std::move(memory);
+  return Ref<Buffer>(std::move(buffer));
+}
+
+Ref<Buffer> CpuBuffer::import(DeviceId device, ExternalMemory memory) {
+  Ref<CpuBuffer> buffer(
+      new CpuBuffer(device, memory.size, MemoryKind::device, std::move(memory.name)));
+  buffer->data_ = static_cast<std::byte*>(memory.data);
+  buffer->deleter_ = std::move(memory.deleter);
+  return buffer;
+}
+
+CpuBuffer::~CpuBuffer() {
+  if (memory_) {
+    std::free(data_);  // NOLINT: pairs with aligned_alloc
+    memory_->used.fetch_sub(size().value);
+    memory_->buffers.fetch_sub(1);
+  } else if (deleter_) {
+    deleter_();
+  }
+}
+
+}  // namespace holdfast::hal

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+
+#include "holdfast/hal/buffer.h"
+#include "holdfast/hal/device.h"
+
+namespace holdfast::hal {
+
+// Counts what a CPU device has given out; outlives the device with its buffers.
+struct CpuMemory {
+  Bytes limit;
+  uint32_t max_buffers = 0;
+  std::atomic<uint64_t> used{0};
+  std::atomic<uint32_t> buffers{0};
+};
+
+// Host memory, ours or imported. Dropping it calls no driver and needs no device.
+class CpuBuffer final : public Buffer {
+ public:
+  static Result<Ref<Buffer>> create(DeviceId device, const BufferDesc& desc, bool host_visible,
+                                    std::shared_ptr<CpuMemory> memory);
+  static Ref<Buffer> import(DeviceId device, ExternalMemory memory);
+  ~CpuBuffer() override;
+
+  std::byte* host_pointer() const noexcept override { return host_visible_ ? data_ : nullptr; }
+  std::byte* data() const noexcept { return data_; }
+
+ private:
+  CpuBuffer(DeviceId device, Bytes size, MemoryKind kind, std::string name)
+      : Buffer(device, size, kind, std::move(name)) {}
+  std::byte* data_ = nullptr;
+  bool host_visible_ = true;
+  std::shared_ptr<CpuMemory> memory_;  // null: imported
+  std::function<void()> deleter_;
+};
+
+}  // namespace holdfast::hal

@@ -1,0 +1,226 @@
+#include "holdfast/hal/cpu/cpu_executor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <exception>
+
+#include "holdfast/base/sync/clock.h"
+#include "holdfast/base/sync/mutex.h"
+#include "holdfast/hal/cpu/cpu_buffer.h"
+#include "holdfast/hal/program.h"
+
+namespace holdfast::hal {
+namespace {
+
+// Below this much work in a wave, waking helpers costs more than they save (bench row
+// cpu_wave_help).
+constexpr uint64_t kWorthHelpingNs = 20'000;
+constexpr uint64_t kCopyBytesPerNs = 8;
+
+uint64_t ns_since(sync::TimePoint start) {
+  return static_cast<uint64_t>((sync::now() - start).count());
+}
+
+// One command, resolved to host memory.
+struct Prepared {
+  const Command* command = nullptr;
+  size_t index = 0;  // among the list's commands, for messages
+  std::array<std::span<std::byte>, kMaxBindings> bindings;
+  std::span<const std::byte> parameters;
+  uint64_t units = 0;  // groups, or one
+  uint64_t expected_ns = 0;
+};
+
+class ListRun {
+ public:
+  ListRun(const Submission& submission, const Queue* queue, sync::WorkerPool& pool,
+          const std::atomic<bool>& stopped)
+      : queue_(queue),
+        replay_(submission.list),
+        commands_(replay_.program() != nullptr ? replay_.program()->list() : replay_),
+        pool_(pool),
+        stopped_(stopped) {}
+
+  Failure run() {
+    size_t index = 0;
+    for (const Command& command : commands_) {
+      if (command.is_mark()) continue;
+      if (command.kind == CommandKind::barrier) {
+        run_wave();
+      } else {
+        add_to_wave(command, index++);
+      }
+      if (halted()) break;
+    }
+    if (!halted()) run_wave();
+    return *failure_.lock();
+  }
+
+ private:
+  bool halted() const {
+    return failed_.load(std::memory_order_relaxed) || stopped_.load(std::memory_order_relaxed);
+  }
+
+  std::span<std::byte> host_bytes(const BoundRange& bound) const {
+    const BoundRange* target = &bound;
+    Bytes offset = bound.range.offset;
+    if (bound.slot >= 0) {
+      target = &replay_.slots()[static_cast<size_t>(bound.slot)];
+      offset += target->range.offset;
+    }
+    const Allocation& allocation = *target->allocation;
+    // The buffer's own memory: host_pointer() is what users may map, which is less.
+    std::byte* base = static_cast<const CpuBuffer&>(*allocation.buffer()).data();
+    return {base + (allocation.offset() + offset).value, bound.range.length.value};
+  }
+
+  void add_to_wave(const Command& command, size_t index) {
+    if (wave_size_ == wave_.size()) wave_.emplace_back();
+    Prepared& p = wave_[wave_size_];
+    p.command = &command;
+    p.index = index;
+    const auto bindings = command.bindings();
+    for (size_t i = 0; i < bindings.size(); ++i) p.bindings[i] = host_bytes(bindings[i]);
+    p.parameters = command.parameters_from_replay
+                       ? replay_.replay_parameters().subspan(command.replay_parameters.offset.value,
+                                                             command.replay_parameters.length.value)
+                       : command.parameters();
+    p.units = 1;
+    p.expected_ns = 1000;
+    if (command.kind == CommandKind::dispatch) {
+      p.units = command.groups.count();
+      p.expected_ns =
+          p.units * static_cast<CpuPipeline*>(command.pipeline)->expected_ns_per_group();
+    } else if (command.kind != CommandKind::native) {
+      p.expected_ns = bindings.front().range.length.value / kCopyBytesPerNs;
+    }
+    if (p.units > 0) ++wave_size_;
+  }
+
+  void run_wave() {
+    const std::span<Prepared> wave(wave_.data(), wave_size_);
+    wave_size_ = 0;
+    uint64_t units = 0;
+    uint64_t expected_ns = 0;
+    for (const Prepared& p : wave) {
+      units += p.units;
+      expected_ns += p.expected_ns;
+    }
+    if (units < 2 || pool_.helpers() == 0 || expected_ns < kWorthHelpingNs) {
+      for (const Prepared& p : wave) {
+        if (halted()) return;
+        run_units(p, 0, p.units);
+      }
+      return;
+    }
+    // Each thread takes a few chunks, so that an uneven one does not keep the others waiting.
+    const uint64_t grain = std::max<uint64_t>(1, units / (4 * (uint64_t{pool_.helpers()} + 1)));
+    pool_.run(units, grain, [&](uint64_t begin, uint64_t end) {
+      for (const Prepared& p : wave) {
+        if (begin >= end || halted()) return;
+        if (begin < p.units) {
+          const uint64_t stop = std::min(end, p.units);
+          run_units(p, begin, stop);
+          begin = stop;
+        }
+        begin -= p.units;
+        end -= std::min(end, p.units);
+      }
+    });
+  }
+
+  void run_units(const Prepared& p, uint64_t begin, uint64_t end) {
+    const Queue::Executing executing(queue_);
+    try {
+      switch (p.command->kind) {
+        case CommandKind::dispatch: run_groups(p, begin, end); break;
+        case CommandKind::copy:
+          if (!p.bindings[0].empty()) {
+            std::memcpy(p.bindings[1].data(), p.bindings[0].data(), p.bindings[0].size());
+          }
+          break;
+        case CommandKind::fill:
+          if (!p.bindings[0].empty()) {
+            std::memset(p.bindings[0].data(), std::to_integer<int>(p.command->fill_value),
+                        p.bindings[0].size());
+          }
+          break;
+        case CommandKind::native:
+          commands_.native_callback (*p.command)(
+              {nullptr, {p.bindings.data(), p.command->binding_count}});
+          break;
+        default: break;
+      }
+    } catch (const std::exception& error) {
+      fail(p, error.what());
+    } catch (...) {
+      fail(p, "an exception that is no std::exception");
+    }
+  }
+
+  void run_groups(const Prepared& p, uint64_t begin, uint64_t end) {
+    auto& pipeline = *static_cast<CpuPipeline*>(p.command->pipeline);
+    const Groups groups = p.command->groups;
+    HostGroup call{{}, groups, {p.bindings.data(), p.command->binding_count}, p.parameters};
+    const bool sample = pipeline.wants_sample();
+    const sync::TimePoint start = sample ? sync::now() : sync::TimePoint();
+    for (uint64_t i = begin; i < end; ++i) {
+      if (halted()) return;
+      call.group = {static_cast<uint32_t>(i % groups.x),
+                    static_cast<uint32_t>(i / groups.x % groups.y),
+                    static_cast<uint32_t>(i / groups.x / groups.y)};
+      pipeline.function()(call);
+    }
+    if (sample) pipeline.add_sample(ns_since(start) / (end - begin));
+  }
+
+  void fail(const Prepared& p, const std::string& why) {
+    auto failure = failure_.lock();
+    if (*failure) return;
+    const Command& c = *p.command;
+    std::string what = c.kind == CommandKind::dispatch
+                           ? c.pipeline->describe()
+                           : fmt::format("a {} command", to_string(c.kind));
+    if (!c.label().empty()) what += fmt::format(", labelled '{}',", c.label());
+    *failure = Failure(ErrorCode::execution, fmt::format("{} failed as command {} of {}: {}", what,
+                                                         p.index, replay_.describe(), why));
+    failed_.store(true, std::memory_order_relaxed);
+  }
+
+  const Queue* queue_;
+  const CommandList& replay_;
+  const CommandList& commands_;
+  sync::WorkerPool& pool_;
+  const std::atomic<bool>& stopped_;
+  std::vector<Prepared> wave_;
+  size_t wave_size_ = 0;
+  std::atomic<bool> failed_{false};
+  sync::Guarded<Failure> failure_;
+};
+
+}  // namespace
+
+CpuPipeline::CpuPipeline(DeviceId device, PipelineDesc desc)
+    : Pipeline(device, std::move(desc.name), desc.bindings, desc.parameter_bytes),
+      function_(std::get<HostFunction>(std::move(desc.module))) {}
+
+bool CpuPipeline::wants_sample() noexcept {
+  const uint32_t n = dispatches_.fetch_add(1, std::memory_order_relaxed);
+  return n < 4 || n % 16 == 0;
+}
+
+void CpuPipeline::add_sample(uint64_t ns_per_group) noexcept {
+  const uint64_t before = ns_per_group_.load(std::memory_order_relaxed);
+  ns_per_group_.store((before + 3 * ns_per_group) / 4, std::memory_order_relaxed);
+}
+
+Failure run_commands(const Submission& submission, const Queue* queue, sync::WorkerPool& pool,
+                     const std::atomic<bool>& stopped, const std::function<Failure()>& stop_cause) {
+  if (Failure failure = ListRun(submission, queue, pool, stopped).run()) return failure;
+  return stop_cause();
+}
+
+}  // namespace holdfast::hal

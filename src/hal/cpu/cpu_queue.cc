@@ -1,0 +1,174 @@
+#include "holdfast/hal/cpu/cpu_queue.h"
+
+#include <fmt/format.h>
+
+namespace holdfast::hal {
+namespace {
+
+// A list that waits for something outside this device looks this often whether the device was
+// stopped.
+constexpr sync::Duration kStopCheck = std::chrono::milliseconds(10);
+
+// A worker looks this often for the next list before it sleeps: waking it costs the submitter
+// several microseconds (bench row submit).
+constexpr unsigned kIdleSpins = 2000;
+
+}  // namespace
+
+void CpuShared::stop(Failure cause) {
+  auto held = why.lock();
+  if (!*held) *held = std::move(cause);
+  stopped.store(true, std::memory_order_release);
+}
+
+// The part of a queue that its thread works on; shared with that thread, which may have to be left
+// behind.
+struct CpuQueue::Worker {
+  DeviceId device;
+  std::shared_ptr<CpuShared> shared;
+  Ref<HostTimeline> timeline;
+  const Queue* identity = nullptr;  // compared, never dereferenced
+
+  sync::Mutex mutex;  // guards pending, refusing, ending and asleep
+  sync::Condition changed;
+  std::deque<const Submission*> pending;
+  bool refusing = false;
+  bool ending = false;
+  bool asleep = false;
+  std::atomic<uint64_t> given{0};  // the value of the newest list accepted
+  std::atomic<bool> ended{false};
+
+  void run() {
+    while (const Submission* submission = next()) {
+      const TimelineValue value = submission->point.value;
+      Failure failure = wait_for_all(*submission);
+      if (!failure) failure = shared->stop_cause();
+      if (!failure) {
+        failure = run_commands(*submission, identity, shared->pool, shared->stopped,
+                               [this] { return shared->stop_cause(); });
+      }
+      if (failure) {
+        timeline->fail(value, std::move(failure));
+      } else {
+        timeline->signal(value);
+      }
+    }
+    sync::Lock lock(mutex);
+    ended = true;
+    changed.notify_all();
+  }
+
+  const Submission* next() {
+    sync::spin_for(kIdleSpins, [this] {
+      return given.load(std::memory_order_acquire) > timeline->resolved().value;
+    });
+    sync::Lock lock(mutex);
+    asleep = true;
+    changed.wait(lock, [this] { return !pending.empty() || ending; });
+    asleep = false;
+    if (pending.empty()) return nullptr;
+    const Submission* submission = pending.front();
+    pending.pop_front();
+    return submission;
+  }
+
+  // Waits for every wait, whatever the others gave: the list's Point vouches for all of them.
+  Failure wait_for_all(const Submission& submission) const {
+    Failure failure;
+    for (const Wait& wait : submission.waits) {
+      if (!wait.point.timeline) continue;
+      const Timeline& awaited = *wait.point.timeline;
+      const bool ours = awaited.device() == device;
+      PointState state = PointState::pending;
+      while (state == PointState::pending) {
+        state = awaited.wait(wait.point.value, sync::Deadline::after(kStopCheck));
+        // What belongs to this device is resolved by its own queue; nothing else need ever be.
+        if (state == PointState::pending && !ours) {
+          if (Failure stop = shared->stop_cause()) return stop;
+        }
+      }
+      if (state == PointState::failed && wait.kind == WaitKind::data && !failure) {
+        failure = awaited.failure(wait.point.value);
+      }
+    }
+    return failure;
+  }
+};
+
+CpuQueue::CpuQueue(DeviceId device, uint32_t index, Ref<HostTimeline> timeline,
+                   std::shared_ptr<CpuShared> shared,
+                   std::shared_ptr<std::atomic<uint64_t>> counter,
+                   std::function<Failure(const Queue&)> fail_submit)
+    : Queue(device, index, timeline->name(), timeline, std::move(counter)),
+      worker_(std::make_shared<Worker>()),
+      fail_submit_(std::move(fail_submit)) {
+  worker_->device = device;
+  worker_->shared = std::move(shared);
+  worker_->timeline = std::move(timeline);
+  worker_->identity = this;
+  thread_ = sync::Thread(fmt::format("hf-queue{}", index), [worker = worker_] { worker->run(); });
+}
+
+CpuQueue::~CpuQueue() {
+  // Its device has closed it; a queue that was never closed is one whose device failed to open.
+  if (thread_.joinable()) join(sync::Deadline::never());
+}
+
+Failure CpuQueue::execute(const Submission& submission) {
+  if (Failure stop = worker_->shared->stop_cause()) return stop;
+  if (fail_submit_) {
+    if (Failure injected = fail_submit_(*this)) return injected;
+  }
+  bool wake = false;
+  {
+    sync::Lock lock(worker_->mutex);
+    if (worker_->refusing) {
+      return Failure(ErrorCode::closed, fmt::format("{} is closed", name()));
+    }
+    worker_->pending.push_back(&submission);
+    wake = worker_->asleep;
+  }
+  worker_->given.store(submission.point.value.value, std::memory_order_release);
+  if (wake) worker_->changed.notify_all();
+  return {};
+}
+
+void CpuQueue::refuse_new_work() {
+  sync::Lock lock(worker_->mutex);
+  worker_->refusing = true;
+}
+
+bool CpuQueue::wait_idle(sync::Deadline deadline) {
+  // Its own thread cannot wait for itself: the list it is running ends when it returns.
+  if (executing() == this) return false;
+  const TimelineValue last{worker_->given.load(std::memory_order_acquire)};
+  return worker_->timeline->wait(last, deadline) != PointState::pending;
+}
+
+bool CpuQueue::join(sync::Deadline deadline) {
+  if (!thread_.joinable()) return true;
+  bool ended = false;
+  {
+    sync::Lock lock(worker_->mutex);
+    worker_->refusing = true;
+    worker_->ending = true;
+    worker_->changed.notify_all();
+    if (!thread_.is_current()) {
+      ended = worker_->changed.wait_until(lock, deadline, [&] { return worker_->ended.load(); });
+    }
+  }
+  if (ended) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+  return ended;
+}
+
+void CpuQueue::forget_thread() {
+  thread_.detach();
+  // The other process's thread still counts as using them.
+  new std::shared_ptr<Worker>(worker_);  // NOLINT: left alive by intent
+}
+
+}  // namespace holdfast::hal

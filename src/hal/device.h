@@ -1,0 +1,84 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "holdfast/hal/device_info.h"
+#include "holdfast/hal/host_timeline.h"
+#include "holdfast/hal/program.h"
+#include "holdfast/hal/queue.h"
+
+namespace holdfast::hal {
+
+struct BufferDesc {
+  Bytes size;
+  MemoryKind kind = MemoryKind::device;
+  std::string name;
+};
+
+// Host memory that the device is to use in place. The deleter runs once, after the last list that
+// could touch the memory is over, outside every lock and on any thread; also when the import is
+// refused.
+struct ExternalMemory {
+  void* data = nullptr;
+  Bytes size;
+  std::function<void()> deleter;
+  std::string name;
+};
+
+// What a device had to leave behind when it was closed.
+struct CloseReport {
+  uint32_t lists_left = 0;
+  std::string details;  // empty when nothing was left
+  bool clean() const noexcept { return lists_left == 0; }
+};
+
+// A GPU, or the host CPU. It takes finished modules and recorded lists; it never decides lifetime.
+// Thread-safe. Failures are values.
+//
+// A device is not kept alive by its own work: dropping the last Ref closes it. Queues, Buffers,
+// Pipelines and Points may outlive it as objects; they then answer with a failure, and dropping
+// them calls no driver.
+class Device : public RefCounted {
+ public:
+  const DeviceInfo& info() const noexcept { return info_; }
+  DeviceId id() const noexcept { return info_.id; }
+  // Constant.
+  std::span<const Ref<Queue>> queues() const noexcept { return queues_; }
+
+  // Slow (a driver call): suballocate. Zero-sized buffers are refused.
+  virtual Result<Ref<Buffer>> create_buffer(const BufferDesc& desc) = 0;
+  virtual Result<Ref<Buffer>> import_buffer(ExternalMemory memory) = 0;
+  virtual Result<Ref<Pipeline>> create_pipeline(PipelineDesc desc) = 0;
+  // Consumes the list on success only.
+  virtual Result<Ref<Program>> create_program(CommandList& list) = 0;
+
+  // A timeline that the host signals, to make lists wait for something that is not a list.
+  virtual Result<Ref<HostTimeline>> create_host_timeline(std::string name);
+  // A file descriptor that becomes readable once the Point is resolved: for poll loops and other
+  // processes.
+  virtual Result<UniqueFd> export_point(const Point& point);
+  // A Point that is reached once the descriptor is readable.
+  virtual Result<Point> import_point(UniqueFd descriptor, std::string name);
+
+  // None while it works; else why it is lost or closed.
+  virtual Failure lost() const = 0;
+  // Refuses new work, lets lists in flight finish until the deadline, then fails what is pending
+  // and reports what could not be stopped. Holds drop where the device can touch nothing any more;
+  // what may still be touched is left alive for good. Idempotent; the destructor calls it with a
+  // bound of its own.
+  virtual CloseReport close(sync::Deadline deadline) = 0;
+
+ protected:
+  explicit Device(DeviceInfo info) : info_(std::move(info)) {}
+  void set_queues(std::vector<Ref<Queue>> queues) { queues_ = std::move(queues); }
+
+ private:
+  DeviceInfo info_;
+  std::vector<Ref<Queue>> queues_;
+};
+
+}  // namespace holdfast::hal

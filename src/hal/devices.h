@@ -1,0 +1,23 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/hal/device.h"
+
+namespace holdfast::hal {
+
+// Opens a device by name. Each call opens a new one. A name that does not exist is a failure that
+// lists those that do.
+Result<Ref<Device>> open_device(std::string_view name);
+// The device that HOLDFAST_DEVICE names, else the best there is; the CPU is always there.
+Result<Ref<Device>> open_default_device();
+
+struct DeviceListing {
+  std::string name;
+  std::string description;
+};
+std::vector<DeviceListing> list_devices();
+
+}  // namespace holdfast::hal

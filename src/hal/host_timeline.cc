@@ -1,0 +1,165 @@
+#include "holdfast/hal/host_timeline.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "holdfast/base/sync/thread.h"
+
+namespace holdfast::hal {
+namespace {
+
+// Short kernels finish within this many looks, and a sleeping waiter costs tens of microseconds to
+// wake.
+constexpr unsigned kSpins = 128;
+
+void make_readable(const UniqueFd& descriptor) {
+  const uint64_t one = 1;
+  // An eventfd that starts at zero cannot refuse its first write.
+  [[maybe_unused]] const auto written = ::write(descriptor.get(), &one, sizeof one);
+}
+
+}  // namespace
+
+UniqueFd::~UniqueFd() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+const HostTimeline::FailedValue* HostTimeline::find_failure(uint64_t value) const noexcept {
+  const FailedValue* at = failures_.load(std::memory_order_acquire);
+  while (at != nullptr && at->value > value) at = at->older;
+  return at != nullptr && at->value == value ? at : nullptr;
+}
+
+PointState HostTimeline::query(TimelineValue value) const noexcept {
+  if (resolved_.load(std::memory_order_acquire) < value.value) {
+    // Once ended, no further value is resolved, so a second look decides.
+    if (end_.load(std::memory_order_acquire) == nullptr) return PointState::pending;
+    if (resolved_.load(std::memory_order_acquire) < value.value) return PointState::failed;
+  }
+  return find_failure(value.value) != nullptr ? PointState::failed : PointState::reached;
+}
+
+Failure HostTimeline::failure(TimelineValue value) const {
+  const PointState state = query(value);
+  if (state != PointState::failed) return {};
+  const FailedValue* found = find_failure(value.value);
+  return found != nullptr ? found->cause : end_.load(std::memory_order_acquire)->cause;
+}
+
+PointState HostTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
+  const auto resolved = [&] { return query(value) != PointState::pending; };
+  if (sync::spin_for(kSpins, resolved)) return query(value);
+  waiters_.fetch_add(1);
+  {
+    sync::Lock lock(mutex_);
+    resolved_changed_.wait_until(lock, deadline, resolved);
+  }
+  waiters_.fetch_sub(1);
+  return query(value);
+}
+
+void HostTimeline::resolve_locked(uint64_t value) {
+  // Sequentially consistent with waiters_: either the waiter sees the value or we see the waiter.
+  resolved_.store(value);
+  wake_locked();
+  std::erase_if(exported_, [&](const Exported& e) {
+    if (e.value.value > value) return false;
+    make_readable(e.descriptor);
+    return true;
+  });
+}
+
+void HostTimeline::wake_locked() {
+  if (waiters_.load() > 0) resolved_changed_.notify_all();
+}
+
+void HostTimeline::signal(TimelineValue value) {
+  sync::Lock lock(mutex_);
+  if (end_.load(std::memory_order_relaxed) != nullptr) return;
+  if (value.value < resolved_.load(std::memory_order_relaxed)) {
+    throw UsageError(fmt::format("timeline '{}' is at {} and cannot go back to {}", name(),
+                                 resolved_.load(), value.value));
+  }
+  resolve_locked(value.value);
+}
+
+void HostTimeline::fail(TimelineValue value, Failure cause) {
+  sync::Lock lock(mutex_);
+  if (end_.load(std::memory_order_relaxed) != nullptr) return;
+  if (value.value <= resolved_.load(std::memory_order_relaxed)) {
+    throw UsageError(fmt::format("timeline '{}' is at {}; {} is resolved and cannot fail any more",
+                                 name(), resolved_.load(), value.value));
+  }
+  owned_failures_.push_back(std::make_unique<const FailedValue>(
+      FailedValue{value.value, std::move(cause), failures_.load(std::memory_order_relaxed)}));
+  // The cause first, then the answer.
+  failures_.store(owned_failures_.back().get(), std::memory_order_release);
+  resolve_locked(value.value);
+}
+
+void HostTimeline::fail_all_pending(Failure cause) {
+  sync::Lock lock(mutex_);
+  if (end_.load(std::memory_order_relaxed) != nullptr) return;
+  owned_failures_.push_back(
+      std::make_unique<const FailedValue>(FailedValue{0, std::move(cause), nullptr}));
+  end_.store(owned_failures_.back().get());
+  wake_locked();
+  for (const Exported& e : exported_) make_readable(e.descriptor);
+  exported_.clear();
+}
+
+Result<UniqueFd> HostTimeline::export_value(TimelineValue value) {
+  UniqueFd ours(::eventfd(0, EFD_CLOEXEC));
+  UniqueFd theirs(ours ? ::dup(ours.get()) : -1);
+  if (!theirs) {
+    return Failure(ErrorCode::environment,
+                   fmt::format("the Point {} @ {} cannot be exported: {}", name(), value.value,
+                               std::strerror(errno)));  // NOLINT(concurrency-mt-unsafe)
+  }
+  sync::Lock lock(mutex_);
+  if (query(value) != PointState::pending) {
+    make_readable(ours);
+  } else {
+    exported_.push_back({value, std::move(ours)});
+  }
+  return theirs;
+}
+
+PointState DescriptorTimeline::look(TimelineValue value, int timeout_ms) const noexcept {
+  if (value.value == 0 || reached_.load(std::memory_order_acquire)) return PointState::reached;
+  pollfd watched{descriptor_.get(), POLLIN, 0};
+  if (::poll(&watched, 1, timeout_ms) <= 0) return PointState::pending;
+  if ((watched.revents & POLLIN) == 0) return PointState::failed;
+  reached_.store(true, std::memory_order_release);
+  return PointState::reached;
+}
+
+PointState DescriptorTimeline::query(TimelineValue value) const noexcept { return look(value, 0); }
+
+Failure DescriptorTimeline::failure(TimelineValue value) const {
+  if (query(value) != PointState::failed) return {};
+  return Failure(ErrorCode::environment,
+                 fmt::format("the imported Point '{}' can never be reached: its descriptor was "
+                             "closed or is not readable",
+                             name()));
+}
+
+PointState DescriptorTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
+  for (;;) {
+    int timeout_ms = -1;
+    if (!deadline.is_never()) {
+      const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline.when() - sync::now());
+      timeout_ms = static_cast<int>(std::clamp<int64_t>(left.count(), 0, 1'000'000));
+    }
+    const PointState state = look(value, timeout_ms);
+    if (state != PointState::pending || deadline.passed()) return state;
+  }
+}
+
+}  // namespace holdfast::hal

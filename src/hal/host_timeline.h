@@ -1,0 +1,78 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <vector>
+
+#include "holdfast/base/sync/condition.h"
+#include "holdfast/hal/timeline.h"
+#include "holdfast/hal/unique_fd.h"
+
+namespace holdfast::hal {
+
+// A timeline in host memory: the CPU device's queues advance one each, and users signal their own.
+// query() is an atomic load. Thread-safe.
+class HostTimeline final : public Timeline {
+ public:
+  HostTimeline(DeviceId device, std::string name) : Timeline(device, std::move(name)) {}
+
+  PointState query(TimelineValue value) const noexcept override;
+  Failure failure(TimelineValue value) const override;
+  PointState wait(TimelineValue value, sync::Deadline deadline) const override;
+
+  // Resolves every value up to this one as reached. Going back is a UsageError.
+  void signal(TimelineValue value);
+  // Resolves smaller values as reached and this one as failed.
+  void fail(TimelineValue value, Failure cause);
+  // Every value not resolved yet, present or future, fails with this cause; later calls of signal
+  // and fail do nothing. The first cause stays.
+  void fail_all_pending(Failure cause);
+
+  TimelineValue resolved() const noexcept { return {resolved_.load(std::memory_order_acquire)}; }
+  // A descriptor that becomes readable when the value is resolved.
+  Result<UniqueFd> export_value(TimelineValue value);
+
+ private:
+  struct Exported {
+    TimelineValue value;
+    UniqueFd descriptor;
+  };
+  // Failures are only ever added, newest value first, and live as long as the timeline: readers
+  // need no lock.
+  struct FailedValue {
+    uint64_t value;
+    Failure cause;
+    const FailedValue* older;
+  };
+  const FailedValue* find_failure(uint64_t value) const noexcept;
+  void resolve_locked(uint64_t value);
+  void wake_locked();
+
+  std::atomic<uint64_t> resolved_{0};
+  std::atomic<const FailedValue*> failures_{nullptr};
+  // Set once, by fail_all_pending.
+  std::atomic<const FailedValue*> end_{nullptr};
+  mutable std::atomic<uint32_t> waiters_{0};
+
+  mutable sync::Mutex mutex_;  // guards changes of the above, and:
+  mutable sync::Condition resolved_changed_;
+  std::vector<std::unique_ptr<const FailedValue>> owned_failures_;
+  std::vector<Exported> exported_;
+};
+
+// A timeline with one value, reached once a file descriptor is readable.
+class DescriptorTimeline final : public Timeline {
+ public:
+  DescriptorTimeline(UniqueFd descriptor, std::string name)
+      : Timeline(DeviceId{}, std::move(name)), descriptor_(std::move(descriptor)) {}
+  PointState query(TimelineValue value) const noexcept override;
+  Failure failure(TimelineValue value) const override;
+  PointState wait(TimelineValue value, sync::Deadline deadline) const override;
+
+ private:
+  PointState look(TimelineValue value, int timeout_ms) const noexcept;
+  UniqueFd descriptor_;
+  mutable std::atomic<bool> reached_{false};
+};
+
+}  // namespace holdfast::hal

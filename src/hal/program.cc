@@ -1,0 +1,118 @@
+#include "holdfast/hal/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "holdfast/base/error.h"
+
+namespace holdfast::hal {
+
+Program::Program(CommandList&& list)
+    : Resource(list.device(), list.name()), list_(std::move(list)) {
+  list_.abandon({});
+  for (const Command& command : list_) {
+    for (const BoundRange& bound : command.bindings()) {
+      if (bound.slot < 0) {
+        fixed_.push_back(bound);
+        continue;
+      }
+      const auto slot = static_cast<size_t>(bound.slot);
+      if (slots_.size() <= slot) slots_.resize(slot + 1);
+      SlotNeed& need = slots_[slot];
+      need.bytes = std::max(need.bytes, bound.range.end());
+      need.access = need.used ? static_cast<Access>(static_cast<unsigned>(need.access) |
+                                                    static_cast<unsigned>(bound.access))
+                              : bound.access;
+      need.used = true;
+    }
+    if (command.parameters_from_replay) {
+      parameter_bytes_ = std::max(parameter_bytes_, command.replay_parameters.end());
+    }
+  }
+  for (const Command& command : list_) {
+    for (const BoundRange& bound : command.bindings()) {
+      if (bound.slot < 0) continue;
+      SlotNeed& need = slots_[static_cast<size_t>(bound.slot)];
+      const bool all = bound.range.contains({{}, need.bytes});
+      need.overwrites = need.overwrites || (need.access == Access::write && all);
+    }
+  }
+}
+
+std::string Program::describe() const {
+  return fmt::format("program '{}' (id {})", name(), id().value);
+}
+
+namespace {
+
+bool collide(const BoundRange& a, const BoundRange& b) {
+  return a.allocation != nullptr && a.allocation == b.allocation && a.range.overlaps(b.range) &&
+         (writes(a.access) || writes(b.access));
+}
+
+}  // namespace
+
+CommandList make_replay(const DeviceInfo& device, const Ref<Program>& program,
+                        std::span<const Binding> slots, std::span<const std::byte> parameters,
+                        std::string name, LaneId lane) {
+  if (!program) throw UsageError("a replay was given no program (was its Ref moved from?)");
+  if (program->device() != device.id) {
+    throw UsageError(fmt::format("{} belongs to another device", program->describe()));
+  }
+  const auto needs = program->slots();
+  if (slots.size() != needs.size()) {
+    throw UsageError(fmt::format("{} has {} slots, and {} were bound", program->describe(),
+                                 needs.size(), slots.size()));
+  }
+  if (parameters.size() < program->parameter_bytes().value) {
+    throw UsageError(fmt::format("{} takes {} bytes of parameters, and {} were given",
+                                 program->describe(), program->parameter_bytes().value,
+                                 parameters.size()));
+  }
+  CommandList list(device, std::move(name), lane);
+  std::vector<BoundRange> bound(slots.size());
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (!needs[i].used) continue;
+    const Binding& b = slots[i];
+    if (b.allocation == nullptr) {
+      throw UsageError(
+          fmt::format("{}: slot {} is bound to no allocation (was its Ref moved from?)",
+                      program->describe(), i));
+    }
+    list.check_bindings({&b, 1}, fmt::format("slot {} of {}", i, program->describe()));
+    if (b.range.length < needs[i].bytes) {
+      throw UsageError(fmt::format("{}: slot {} needs {} bytes and was bound to {} of {}",
+                                   program->describe(), i, needs[i].bytes.value,
+                                   b.range.length.value, b.allocation->describe()));
+    }
+    const auto given = static_cast<unsigned>(b.access);
+    if ((given & static_cast<unsigned>(needs[i].access)) !=
+        static_cast<unsigned>(needs[i].access)) {
+      throw UsageError(fmt::format("{}: slot {} is used for {} and was bound for {}",
+                                   program->describe(), i, to_string(needs[i].access),
+                                   to_string(b.access)));
+    }
+    bound[i] = {b.allocation, b.allocation->id(), b.range, -1, needs[i].access};
+    for (size_t j = 0; j < i; ++j) {
+      if (collide(bound[i], bound[j])) {
+        throw UsageError(
+            fmt::format("{}: slots {} and {} overlap in {} and one is written; record a "
+                        "program that knows them to be the same memory",
+                        program->describe(), j, i, b.allocation->describe()));
+      }
+    }
+    for (const BoundRange& fixed : program->fixed_bindings()) {
+      if (collide(bound[i], fixed)) {
+        throw UsageError(
+            fmt::format("{}: slot {} overlaps with what the program itself binds of {}, "
+                        "and one is written",
+                        program->describe(), i, b.allocation->describe()));
+      }
+    }
+  }
+  list.set_replay(program, std::move(bound), {parameters.begin(), parameters.end()});
+  return list;
+}
+
+}  // namespace holdfast::hal

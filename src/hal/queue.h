@@ -1,0 +1,135 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "holdfast/base/sync/condition.h"
+#include "holdfast/hal/command_list.h"
+#include "holdfast/hal/timeline.h"
+
+namespace holdfast::hal {
+
+// A list in flight: its Point, its Holds, and what it waits for.
+struct Submission {
+  CommandList list;
+  Point point;
+  std::vector<Wait> waits;
+  uint64_t sequence = 0;  // the device's global submission order
+};
+
+// What one look at a queue found finished, to be dropped by the caller where no lock is held.
+using Retired = std::vector<std::unique_ptr<Submission>>;
+
+// Where lists are submitted, in order. Lists of one queue execute in submission order, as if a
+// barrier stood between them. Across queues, order exists only through waits. A list's Point
+// resolves only after those of all it waits for have, also where the list itself fails early: so a
+// finished list vouches for all before it.
+//
+// The queue keeps every list it was given until retire() has seen its Point resolved. That is done
+// here, above the backend, and a backend cannot forget it. Thread-safe.
+class Queue : public RefCounted {
+ public:
+  // Having the turn is what allows to submit. It is held while a value is taken and the list is
+  // translated and handed to the device; recording, query and retire() never need it.
+  class Turn {
+   public:
+    Turn(Turn&& other) noexcept : queue_(std::move(other.queue_)) {}
+    Turn& operator=(Turn&&) = delete;
+    ~Turn();
+
+   private:
+    friend class Queue;
+    explicit Turn(Ref<Queue> queue) : queue_(std::move(queue)) {}
+    Ref<Queue> queue_;
+  };
+
+  const std::string& name() const noexcept { return name_; }
+  uint32_t index() const noexcept { return index_; }
+  DeviceId device() const noexcept { return device_; }
+  const Ref<Timeline>& timeline() const noexcept { return timeline_; }
+
+  // Nothing where another task has the turn.
+  std::optional<Turn> try_take_turn();
+  // Blocks until it is free or the deadline has passed. UsageError for a `native` callback that
+  // asks for the turn of the queue it runs on.
+  std::optional<Turn> take_turn(sync::Deadline deadline = sync::Deadline::never());
+
+  // On success the list is consumed, its Ticket has its Point, and all of it is kept until retired.
+  // On failure (a wait on a Point of another device, a closed or lost device, no memory) nothing
+  // ran, nothing will, and the list is still the caller's. Order among lists of one queue is the
+  // order of the calls. Waits may be on any resolved or pending Point of this device, of a
+  // host-signalled or of an imported timeline.
+  Result<Point> submit(const Turn& turn, CommandList& list, std::vector<Wait> waits = {});
+  // The same, taking the turn for the call.
+  Result<Point> submit(CommandList& list, std::vector<Wait> waits = {});
+  Result<Point> submit(CommandList&& list, std::vector<Wait> waits = {});
+
+  // The queue whose commands the calling task executes (a `native` callback, a host function); null
+  // elsewhere. Such a task may not wait for the device.
+  static const Queue* executing() noexcept;
+  // For backends that run users' code: the calling task executes commands of `queue` for this
+  // scope.
+  class Executing {
+   public:
+    explicit Executing(const Queue* queue) noexcept;
+    ~Executing();
+    Executing(const Executing&) = delete;
+    Executing& operator=(const Executing&) = delete;
+
+   private:
+    const Queue* before_;
+  };
+
+  // Takes out every list whose Point is resolved, in order, and marks its Ticket seen. Never blocks
+  // on the device; one query where nothing is finished.
+  Retired retire();
+  // The oldest list not retired yet.
+  struct Oldest {
+    Point point;
+    uint64_t sequence = 0;
+  };
+  std::optional<Oldest> oldest() const;
+  uint32_t in_flight() const noexcept { return in_flight_count_.load(std::memory_order_relaxed); }
+  // Visits every list not retired, under the queue's lock: for reports, and for finding one to wait
+  // for.
+  void visit_in_flight(const std::function<void(const Submission&)>& visit) const;
+
+ protected:
+  // `submission_counter` is shared by the queues of one device and gives the global order.
+  Queue(DeviceId device, uint32_t index, std::string name, Ref<Timeline> timeline,
+        std::shared_ptr<std::atomic<uint64_t>> submission_counter);
+  // Lists whose Point is still unresolved may be touched by the device: they are left alive for
+  // good.
+  ~Queue() override;
+
+  // The backend's part: accept the submission for execution and return at once. The object stays
+  // alive and unchanged until its value is resolved on the timeline; the backend frees none of it.
+  // Called with the turn held. A failure means that nothing was accepted; the value is then used
+  // for the next submission.
+  virtual Failure execute(const Submission& submission) = 0;
+
+ private:
+  Failure check(const CommandList& list, const std::vector<Wait>& waits) const;
+
+  std::string name_;
+  uint32_t index_;
+  DeviceId device_;
+  Ref<Timeline> timeline_;
+  std::shared_ptr<std::atomic<uint64_t>> submission_counter_;
+
+  sync::Mutex turn_mutex_;  // guards turn_taken_
+  sync::Condition turn_free_;
+  bool turn_taken_ = false;
+  TimelineValue last_value_;  // guarded by having the turn
+
+  mutable sync::Mutex mutex_;  // guards in_flight_
+  std::deque<std::unique_ptr<Submission>> in_flight_;
+  std::atomic<uint32_t> in_flight_count_{0};
+};
+
+}  // namespace holdfast::hal

@@ -1,0 +1,16 @@
+#include "holdfast/hal/resource.h"
+
+namespace holdfast::hal {
+
+void Resource::release() const noexcept {
+  if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+  const_cast<Resource*>(this)->on_dead();
+  unhold();
+}
+
+uint32_t Resource::holds() const noexcept {
+  const uint32_t all = holds_.load(std::memory_order_relaxed);
+  return users() > 0 && all > 0 ? all - 1 : all;
+}
+
+}  // namespace holdfast::hal

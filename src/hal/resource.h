@@ -1,0 +1,66 @@
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "holdfast/base/bytes.h"
+#include "holdfast/base/ref.h"
+#include "holdfast/hal/ids.h"
+
+namespace holdfast::hal {
+
+class Holds;
+
+// Anything a device may touch. It has two counts. Users (Refs: arrays, nodes, maps, caches) say
+// whether somebody can still ask for it; holds (lists) only keep it from destruction. Without users
+// it is dead, which on_dead() tells once; without users and holds it is destroyed, on whichever
+// thread dropped the last. Nothing can bring a dead Resource back.
+class Resource {
+ public:
+  Resource(const Resource&) = delete;
+  Resource& operator=(const Resource&) = delete;
+
+  ResourceId id() const noexcept { return id_; }
+  DeviceId device() const noexcept { return device_; }
+  // The user's label; may be empty.
+  const std::string& name() const noexcept { return name_; }
+  // "allocation 'weights' (id 17, 64.0 KiB)": for messages.
+  virtual std::string describe() const = 0;
+  // Device memory that a hold on this keeps; zero where it does not count.
+  virtual Bytes held_bytes() const noexcept { return {}; }
+
+  // Users; called by Ref.
+  void retain() const noexcept { users_.fetch_add(1, std::memory_order_relaxed); }
+  void release() const noexcept;
+
+  // For reports: may be stale when they arrive.
+  uint32_t users() const noexcept { return users_.load(std::memory_order_relaxed); }
+  uint32_t holds() const noexcept;
+
+ protected:
+  Resource(DeviceId device, std::string name)
+      : id_(ResourceId::next()), device_(device), name_(std::move(name)) {}
+  virtual ~Resource() = default;
+  // The last user is gone. Called once, with no lock of ours held; must not throw.
+  virtual void on_dead() noexcept {}
+
+ private:
+  friend class Holds;
+  void hold() const noexcept { holds_.fetch_add(1, std::memory_order_relaxed); }
+  void unhold() const noexcept {
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+  }
+
+  ResourceId id_;
+  DeviceId device_;
+  mutable std::atomic<uint32_t> users_{0};
+  // All users together count as one hold.
+  mutable std::atomic<uint32_t> holds_{1};
+  // The list that took the last hold: a hint that lets a list skip a second hold without looking it
+  // up.
+  mutable std::atomic<uint64_t> last_holder_{0};
+  std::string name_;
+};
+
+}  // namespace holdfast::hal

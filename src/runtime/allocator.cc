@@ -1,0 +1,484 @@
+#include "holdfast/runtime/allocator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <unordered_map>
+
+#include "holdfast/base/log.h"
+#include "holdfast/base/sync/mutex.h"
+#include "holdfast/base/sync/process.h"
+#include "holdfast/runtime/range_pool.h"
+
+namespace holdfast::runtime {
+namespace {
+
+// Blocks grow with what is in use, so that a small program stays small and a large one asks the
+// driver seldom.
+constexpr Bytes kSmallestBlock = 1_MiB;
+constexpr Bytes kLargestBlock = 64_MiB;
+// What the pool may keep free of wholly unused blocks when it has to ask for another one: a
+// fraction of the live bytes, and this.
+constexpr Bytes kPoolSlack = 16_MiB;
+constexpr uint64_t kPoolFraction = 4;
+
+void attach(RangeNode& node, hal::Ticket& ticket) {
+  node.ticket = &ticket;
+  node.previous = nullptr;
+  node.next = ticket.waiters;
+  if (ticket.waiters != nullptr) ticket.waiters->previous = &node;
+  ticket.waiters = &node;
+}
+
+void detach(RangeNode& node) {
+  if (node.previous != nullptr) {
+    node.previous->next = node.next;
+  } else {
+    node.ticket->waiters = node.next;
+  }
+  if (node.next != nullptr) node.next->previous = node.previous;
+  node.ticket = nullptr;
+  node.previous = node.next = nullptr;
+}
+
+// The lane of all tickets, if it is one.
+hal::LaneId only_lane(const hal::Frontier& frontier) {
+  hal::LaneId lane;
+  for (const Ref<hal::Ticket>& ticket : frontier) {
+    if (lane && lane != ticket->lane()) return {};
+    lane = ticket->lane();
+  }
+  return lane;
+}
+
+// Where the next life of a range must expect its last life's commands, if a list that used it is
+// still open.
+hal::LastUse last_use_for_next_life(const hal::Allocation& dead, const hal::Frontier& frontier) {
+  for (const Ref<hal::Ticket>& ticket : frontier) {
+    if (ticket->state() != hal::TicketState::open) continue;
+    if (dead.last_use().in(ticket->list())) return dead.last_use();
+    // Never used in that list itself, or used elsewhere since: the life before may have been.
+    if (dead.earlier_life().in(ticket->list())) return dead.earlier_life();
+    return {ticket->list(), hal::LastUse::kAnyWave};
+  }
+  return {};
+}
+
+}  // namespace
+
+struct Allocator::State {
+  struct LaneCache {
+    std::array<RangeNode*, kSizeClasses> deferred{};
+    size_t nodes = 0;
+    bool forgotten = false;
+  };
+  struct Kind {
+    RangePool pool;
+    std::vector<std::unique_ptr<Block>> blocks;
+  };
+
+  Ref<hal::Device> device;  // dropped by close()
+  Bytes alignment;
+  Bytes device_limit;
+  uint32_t object_limit = 0;
+  uint32_t fork_generation = sync::fork_generation();
+
+  mutable sync::Mutex mutex;  // guards all below
+  std::array<Kind, hal::kMemoryKinds> kinds;
+  std::unordered_map<uint64_t, std::unique_ptr<LaneCache>> lanes;
+  uint64_t last_lane = 0;
+  LaneCache* last_cache = nullptr;
+  Bytes memory_limit;
+  bool closed = false;
+  MemoryStats stats;
+
+  LaneCache* lane_cache(hal::LaneId lane, bool make) {
+    if (last_cache != nullptr && last_lane == lane.value) return last_cache;
+    auto found = lanes.find(lane.value);
+    if (found == lanes.end()) {
+      if (!make) return nullptr;
+      found = lanes.emplace(lane.value, std::make_unique<LaneCache>()).first;
+    }
+    last_lane = lane.value;
+    last_cache = found->second.get();
+    return last_cache;
+  }
+
+  void erase_lane_if_done(uint64_t lane, const LaneCache& cache) {
+    if (!cache.forgotten || cache.nodes > 0) return;
+    if (last_lane == lane) last_cache = nullptr;
+    lanes.erase(lane);
+  }
+
+  void link_to_lane(RangeNode& node, hal::LaneId lane) {
+    LaneCache& cache = *lane_cache(lane, true);
+    const size_t c = class_within(node.range.length);
+    node.lane = lane;
+    node.class_previous = nullptr;
+    node.class_next = cache.deferred[c];
+    if (node.class_next != nullptr) node.class_next->class_previous = &node;
+    cache.deferred[c] = &node;
+    ++cache.nodes;
+  }
+
+  void unlink_from_lane(RangeNode& node) {
+    if (!node.lane) return;
+    const uint64_t lane = node.lane.value;
+    LaneCache& cache = *lane_cache(node.lane, false);
+    if (node.class_previous != nullptr) {
+      node.class_previous->class_next = node.class_next;
+    } else {
+      cache.deferred[class_within(node.range.length)] = node.class_next;
+    }
+    if (node.class_next != nullptr) node.class_next->class_previous = node.class_previous;
+    node.class_previous = node.class_next = nullptr;
+    node.lane = {};
+    --cache.nodes;
+    erase_lane_if_done(lane, cache);
+  }
+
+  Kind& kind_of(const RangeNode& node) {
+    return kinds[static_cast<unsigned>(node.block->buffer->kind())];
+  }
+
+  // A range that nobody uses and nothing waits for.
+  void release(RangeNode& node, Garbage& garbage) {
+    Block& block = *node.block;
+    Kind& kind = kind_of(node);
+    if (block.imported) {
+      kind.pool.remove_block(block);
+      remove_block(kind, block, garbage);
+      return;
+    }
+    const RangeNode* free = kind.pool.give_back(node);
+    if (closed && RangePool::is_whole_and_free(*free->block)) {
+      kind.pool.remove_block(block);
+      remove_block(kind, block, garbage);
+    }
+  }
+
+  void remove_block(Kind& kind, Block& block, Garbage& garbage) {
+    if (!block.imported) stats.reserved -= block.buffer->size();
+    --stats.device_buffers;
+    garbage.push_back(std::move(block.buffer));
+    const size_t index = block.index;
+    std::swap(kind.blocks[index], kind.blocks.back());
+    kind.blocks[index]->index = index;
+    kind.blocks.pop_back();
+  }
+
+  void trim(Bytes keep, Garbage& garbage) {
+    for (Kind& kind : kinds) {
+      for (size_t i = kind.blocks.size(); i-- > 0;) {
+        if (pooled() <= keep) return;
+        Block& block = *kind.blocks[i];
+        if (!RangePool::is_whole_and_free(block)) continue;
+        kind.pool.remove_block(block);
+        remove_block(kind, block, garbage);
+      }
+    }
+  }
+
+  Bytes pooled() const {
+    Bytes all;
+    for (const Kind& kind : kinds) all += kind.pool.free_bytes();
+    return all;
+  }
+
+  Bytes limit() const { return memory_limit ? std::min(memory_limit, device_limit) : device_limit; }
+
+  Ref<hal::Allocation> make_live(RangeNode& node, Bytes size, std::string&& name) {
+    const ByteRange range{node.range.offset, size};
+    auto allocation = make_ref<hal::Allocation>(node.block->buffer, range, std::move(name), &node);
+    node.state = RangeNode::State::live;
+    node.allocation = allocation.get();
+    stats.live += node.range.length;
+    stats.live_peak = std::max(stats.live_peak, stats.live);
+    ++stats.live_objects;
+    ++stats.allocations;
+    return allocation;
+  }
+};
+
+Allocator::Allocator(Ref<hal::Device> device, const Options& options)
+    : state_(std::make_unique<State>()) {
+  const hal::DeviceInfo& info = device->info();
+  state_->alignment = info.buffer_alignment;
+  state_->device_limit = info.memory;
+  state_->memory_limit = options.memory_limit;
+  state_->object_limit = options.object_limit > 0 ? options.object_limit : info.max_buffers;
+  state_->device = std::move(device);
+}
+
+Allocator::~Allocator() = default;
+
+Allocator::Given Allocator::allocate(Request& request, Effort effort) {
+  State& s = *state_;
+  const size_t c = class_that_holds(std::max(request.size, s.alignment));
+  if (c >= kSizeClasses) return {};
+  const Bytes bytes = class_bytes(c);
+  const bool host_first = request.kind != hal::MemoryKind::device;
+  sync::Lock lock(s.mutex);
+  if (s.closed) return {};
+  State::Kind& kind = s.kinds[static_cast<unsigned>(request.kind)];
+
+  const auto reuse = [&](RangeNode& node) {
+    detach(node);
+    s.unlink_from_lane(node);
+    deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
+    deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
+    Given given{s.make_live(node, request.size, std::move(request.name)), node.dead_id, {}};
+    given.allocation->history().set_earlier_life(node.frontier);
+    given.allocation->set_earlier_life(node.last_use);
+    node.frontier.clear();
+    ++s.stats.reused_in_order;
+    return given;
+  };
+
+  if (request.lane && !host_first) {
+    if (State::LaneCache* cache = s.lane_cache(request.lane, false)) {
+      if (RangeNode* node = cache->deferred[c]) return reuse(*node);
+    }
+  }
+  if (RangeNode* node = kind.pool.take(bytes)) {
+    return {s.make_live(*node, request.size, std::move(request.name)), {}, {}};
+  }
+  if (effort == Effort::any_submitted && !host_first) {
+    RangeNode* best = nullptr;
+    for (const auto& block : kind.blocks) {
+      if (block->imported) continue;
+      for (RangeNode* node = block->first; node != nullptr; node = node->right) {
+        if (node->state != RangeNode::State::deferred || node->range.length < bytes) continue;
+        if (best != nullptr && best->range.length <= node->range.length) continue;
+        const bool submitted = std::all_of(
+            node->frontier.begin(), node->frontier.end(),
+            [](const auto& ticket) { return ticket->state() != hal::TicketState::open; });
+        if (submitted) best = node;
+      }
+    }
+    if (best != nullptr) return reuse(*best);
+  }
+
+  // A new block, sized by what is in use, or by the request where the limit leaves no more.
+  Garbage garbage;
+  s.trim(s.stats.live / kPoolFraction + kPoolSlack, garbage);
+  Bytes size = std::clamp(Bytes{std::bit_ceil(std::max<uint64_t>(s.stats.reserved.value / 4, 1))},
+                          kSmallestBlock, kLargestBlock);
+  if (bytes * 2 > size) size = bytes;
+  const Bytes room = s.stats.reserved < s.limit() ? s.limit() - s.stats.reserved : Bytes{};
+  if (size > room) size = bytes;
+  if (size > room || s.stats.device_buffers >= s.object_limit) {
+    lock.unlock();
+    return {};
+  }
+  s.stats.reserved += size;
+  s.stats.reserved_peak = std::max(s.stats.reserved_peak, s.stats.reserved);
+  ++s.stats.device_buffers;
+  const Ref<hal::Device> device = s.device;
+  lock.unlock();
+  garbage.clear();
+  Result<Ref<hal::Buffer>> created = device->create_buffer(
+      {size, request.kind, fmt::format("block of {} memory", to_string(request.kind))});
+  lock.lock();
+  if (!created || s.closed) {
+    s.stats.reserved -= size;
+    --s.stats.device_buffers;
+    return {nullptr, {}, created.failure()};
+  }
+  auto block = std::make_unique<Block>();
+  block->buffer = std::move(created).value();
+  block->buffer->set_owner(Ref<hal::RangeOwner>(this));
+  block->index = kind.blocks.size();
+  kind.pool.add_block(*block);
+  kind.blocks.push_back(std::move(block));
+  RangeNode* node = kind.pool.take(bytes);
+  // Another thread may have been faster; the caller asks again.
+  if (node == nullptr) return {};
+  return {s.make_live(*node, request.size, std::move(request.name)), {}, {}};
+}
+
+Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
+  State& s = *state_;
+  Ref<hal::Device> device;
+  Failure refused;
+  {
+    sync::Lock lock(s.mutex);
+    device = s.device;
+    if (s.closed) {
+      refused = Failure(ErrorCode::closed, "the context is closed");
+    } else if (s.stats.device_buffers >= s.object_limit) {
+      refused =
+          Failure(ErrorCode::out_of_memory,
+                  fmt::format("'{}' cannot be imported: {} device buffers are live, the limit",
+                              memory.name, s.object_limit));
+    }
+  }
+  if (refused) {
+    if (memory.deleter) memory.deleter();
+    return refused;
+  }
+  std::string name = memory.name;
+  Result<Ref<hal::Buffer>> created = device->import_buffer(std::move(memory));
+  if (!created) return created.failure();
+  auto block = std::make_unique<Block>();
+  block->buffer = std::move(created).value();
+  block->imported = true;
+  const Bytes size = block->buffer->size();
+  block->buffer->set_owner(Ref<hal::RangeOwner>(this));
+  sync::Lock lock(s.mutex);
+  State::Kind& kind = s.kinds[static_cast<unsigned>(block->buffer->kind())];
+  RangeNode* node = kind.pool.adopt(*block);
+  block->index = kind.blocks.size();
+  kind.blocks.push_back(std::move(block));
+  ++s.stats.device_buffers;
+  return s.make_live(*node, size, std::move(name));
+}
+
+void Allocator::range_died(hal::Allocation& allocation) noexcept {
+  State& s = *state_;
+  // In a forked child another thread may have held the lock for ever.
+  if (s.fork_generation != sync::fork_generation()) return;
+  hal::Frontier frontier = allocation.history().frontier();
+  const hal::LastUse last_use = last_use_for_next_life(allocation, frontier);
+  RangeNode& node = *static_cast<RangeNode*>(allocation.range_tag());
+  Garbage garbage;
+  sync::Lock lock(s.mutex);
+  node.allocation = nullptr;
+  s.stats.live -= node.range.length;
+  --s.stats.live_objects;
+  if (frontier.is_over() || s.closed) {
+    s.release(node, garbage);
+    lock.unlock();
+    return;
+  }
+  node.state = RangeNode::State::deferred;
+  node.last_use = last_use;
+  node.dead_id = allocation.id();
+  node.dead_name = allocation.name();
+  node.frontier = std::move(frontier);
+  attach(node, **node.frontier.begin());
+  const hal::LaneId lane = only_lane(node.frontier);
+  node.lane = {};
+  if (lane && !node.block->imported && node.block->buffer->kind() == hal::MemoryKind::device) {
+    s.link_to_lane(node, lane);
+  }
+  const uint64_t bytes =
+      deferred_bytes_.fetch_add(node.range.length.value) + node.range.length.value;
+  deferred_objects_.fetch_add(1, std::memory_order_relaxed);
+  s.stats.deferred_peak = std::max(s.stats.deferred_peak, Bytes{bytes});
+  lock.unlock();
+}
+
+Allocator::Garbage Allocator::ticket_over(hal::Ticket& ticket) {
+  State& s = *state_;
+  Garbage garbage;
+  sync::Lock lock(s.mutex);
+  while (ticket.waiters != nullptr) {
+    auto& node = static_cast<RangeNode&>(*ticket.waiters);
+    detach(node);
+    if (!node.frontier.is_over() && !s.closed) {
+      attach(node, **node.frontier.begin());
+      continue;
+    }
+    node.frontier.clear();
+    s.unlink_from_lane(node);
+    deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
+    deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
+    s.release(node, garbage);
+  }
+  lock.unlock();
+  return garbage;
+}
+
+void Allocator::forget_lane(hal::LaneId lane) {
+  State& s = *state_;
+  sync::Lock lock(s.mutex);
+  State::LaneCache* cache = s.lane_cache(lane, false);
+  if (cache == nullptr) return;
+  cache->forgotten = true;
+  s.erase_lane_if_done(lane.value, *cache);
+}
+
+Allocator::Garbage Allocator::trim(Bytes keep) {
+  Garbage garbage;
+  sync::Lock lock(state_->mutex);
+  state_->trim(keep, garbage);
+  lock.unlock();
+  return garbage;
+}
+
+void Allocator::set_memory_limit(Bytes limit) {
+  sync::Lock lock(state_->mutex);
+  state_->memory_limit = limit;
+}
+
+bool Allocator::keeps_deferred(const hal::Ticket& ticket) const {
+  sync::Lock lock(state_->mutex);
+  return ticket.waiters != nullptr;
+}
+
+MemoryStats Allocator::stats() const {
+  sync::Lock lock(state_->mutex);
+  MemoryStats stats = state_->stats;
+  stats.deferred = deferred_bytes();
+  stats.deferred_objects = deferred_objects();
+  stats.pooled = state_->pooled();
+  return stats;
+}
+
+void Allocator::snapshot(Snapshot& snapshot) const {
+  const State& s = *state_;
+  sync::Lock lock(s.mutex);
+  for (const State::Kind& kind : s.kinds) {
+    for (const auto& block : kind.blocks) {
+      for (const RangeNode* node = block->first; node != nullptr; node = node->right) {
+        if (node->state == RangeNode::State::free) continue;
+        Snapshot::Range range;
+        range.bytes = node->range.length;
+        if (node->state == RangeNode::State::live) {
+          range.what = node->allocation->describe();
+          range.users = node->allocation->users();
+        } else {
+          range.what = fmt::format("dead allocation '{}' (id {}, {})", node->dead_name,
+                                   node->dead_id.value, to_string(node->range.length));
+          range.deferred = true;
+          for (const Ref<hal::Ticket>& ticket : node->frontier) {
+            range.waits_for.push_back(
+                fmt::format("list {} ({})", ticket->list().value, hal::to_string(ticket->state())));
+          }
+        }
+        snapshot.ranges.push_back(std::move(range));
+      }
+    }
+  }
+  lock.unlock();
+  std::stable_sort(snapshot.ranges.begin(), snapshot.ranges.end(),
+                   [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
+}
+
+std::string Allocator::describe_shortage(const Request& request) const {
+  const MemoryStats now = stats();
+  sync::Lock lock(state_->mutex);
+  return fmt::format(
+      "no room for {} of {} memory for '{}': the limit is {} in {} device buffers; {} are "
+      "live, {} wait for the device, {} are pooled, {} are reserved in {} buffers",
+      to_string(request.size), hal::to_string(request.kind), request.name,
+      to_string(state_->limit()), state_->object_limit, to_string(now.live),
+      to_string(now.deferred), to_string(now.pooled), to_string(now.reserved), now.device_buffers);
+}
+
+Allocator::Garbage Allocator::close() {
+  State& s = *state_;
+  Garbage garbage;
+  Ref<hal::Device> device;
+  sync::Lock lock(s.mutex);
+  s.closed = true;
+  device.swap(s.device);
+  s.trim({}, garbage);
+  lock.unlock();
+  return garbage;
+}
+
+}  // namespace holdfast::runtime

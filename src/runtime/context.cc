@@ -1,0 +1,109 @@
+#include "holdfast/runtime/context.h"
+
+#include <fmt/format.h>
+
+#include "holdfast/base/ablation.h"
+#include "holdfast/base/error.h"
+#include "holdfast/runtime/core.h"
+#include "holdfast/runtime/encoder.h"
+#include "holdfast/runtime/stream.h"
+
+namespace holdfast::runtime {
+
+Ref<Context> Context::create(Ref<hal::Device> device, Options options) {
+  if (!device) throw UsageError("a context needs a device (was its Ref moved from?)");
+  if (Failure lost = device->lost()) lost.raise();
+  read_safety_overrides();
+  Ref<Context> context(new Context(std::move(device), options));
+  context->core_->start_reaper();
+  close_at_exit(context->core_);
+  return context;
+}
+
+Context::Context(Ref<hal::Device> device, Options options)
+    : device_(std::move(device)), core_(std::make_shared<Core>(device_, options)) {}
+
+Context::~Context() { core_->close(); }
+
+Ref<Stream> Context::new_stream(StreamOptions options) {
+  core_->check_usable();
+  const uint32_t number = streams_made_.fetch_add(1, std::memory_order_relaxed);
+  const auto queues = device_->queues();
+  const uint32_t queue = options.queue.value_or(number % static_cast<uint32_t>(queues.size()));
+  if (queue >= queues.size()) {
+    throw UsageError(fmt::format("stream '{}' asks for queue {}; device '{}' has {}", options.name,
+                                 queue, device_->info().name, queues.size()));
+  }
+  if (options.name.empty()) options.name = fmt::format("stream {}", number);
+  auto encoder = make_ref<Encoder>(core_, queues[queue], std::move(options.name));
+  core_->add_encoder(encoder);
+  return Ref<Stream>(new Stream(Ref<Context>(this), std::move(encoder)));
+}
+
+Ref<hal::Pipeline> Context::create_pipeline(hal::PipelineDesc desc) {
+  core_->check_usable();
+  return device_->create_pipeline(std::move(desc)).or_raise();
+}
+
+Ref<hal::Allocation> Context::allocate(Bytes size, std::string name, hal::MemoryKind kind) {
+  return core_->allocate(nullptr, size, std::move(name), kind);
+}
+
+Ref<hal::Allocation> Context::import(hal::ExternalMemory memory) {
+  if (core_->forked() || core_->closed()) {
+    if (memory.deleter) memory.deleter();
+  }
+  core_->check_usable();
+  return core_->allocator().import(std::move(memory)).or_raise();
+}
+
+Ref<hal::HostTimeline> Context::new_host_timeline(std::string name) {
+  core_->check_usable();
+  return device_->create_host_timeline(std::move(name)).or_raise();
+}
+
+void Context::wait(const hal::Point& point, const WaitLimit& limit) {
+  const hal::PointState state = core_->waits().wait(point, WaitReason::point, limit);
+  if (!core_->closed()) core_->retire();
+  if (state == hal::PointState::failed) point.failure().raise();
+}
+
+void Context::synchronize(const WaitLimit& limit) {
+  core_->check_usable();
+  Failure first;
+  std::vector<hal::Point> points;
+  for (const Ref<Encoder>& encoder : core_->encoders()) {
+    Result<hal::Point> flushed = encoder->flush();
+    if (flushed) points.push_back(std::move(flushed).value());
+    if (!flushed && !first) first = flushed.failure();
+  }
+  for (const hal::Point& point : points) {
+    const hal::PointState state = core_->waits().wait(point, WaitReason::synchronize, limit);
+    if (state == hal::PointState::failed && !first) first = point.failure();
+  }
+  core_->retire();
+  first.raise_if_any();
+}
+
+size_t Context::retire() {
+  core_->check_usable();
+  return core_->retire();
+}
+
+void Context::trim() {
+  core_->check_usable();
+  core_->retire();
+  const Allocator::Garbage garbage = core_->allocator().trim();
+}
+
+void Context::set_memory_limit(Bytes limit) { core_->allocator().set_memory_limit(limit); }
+
+Stats Context::stats() const { return core_->stats(); }
+
+Snapshot Context::who_holds_what() const { return core_->who_holds_what(); }
+
+hal::CloseReport Context::close() { return core_->close(); }
+
+bool Context::closed() const noexcept { return core_->closed(); }
+
+}  // namespace holdfast::runtime

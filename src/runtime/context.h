@@ -1,0 +1,88 @@
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "holdfast/hal/device.h"
+#include "holdfast/runtime/options.h"
+#include "holdfast/runtime/stats.h"
+#include "holdfast/runtime/waits.h"
+
+namespace holdfast::runtime {
+
+class Core;
+class Stream;
+
+struct StreamOptions {
+  std::string name;
+  // Which queue; by default streams take turns over all of them.
+  std::optional<uint32_t> queue;
+};
+
+// The runtime of one device: its memory, its streams, what is in flight. Ref-counted; Streams and
+// Maps keep it alive, Allocations and work in flight do not. Thread-safe.
+//
+// Dropping the last Ref, calling close(), or leaving main closes it: it stops the reaper, abandons
+// what was not submitted, lets work in flight finish up to Options::shutdown_bound, reports what it
+// had to leave (log topic shutdown), and from then on every call raises ClosedError and drops call
+// no driver. In a forked child every call raises UsageError and drops do nothing.
+class Context final : public RefCounted {
+ public:
+  // Takes the device over: one device serves one Context, which closes it. EnvironmentError where a
+  // variable cannot be read.
+  static Ref<Context> create(Ref<hal::Device> device,
+                             Options options = Options::from_environment());
+  ~Context() override;
+
+  const Ref<hal::Device>& device() const noexcept { return device_; }
+  // UsageError for a queue that the device does not have.
+  Ref<Stream> new_stream(StreamOptions options = {});
+  // Raises what the device answers.
+  Ref<hal::Pipeline> create_pipeline(hal::PipelineDesc desc);
+
+  // For a first user not known yet; see Stream::allocate.
+  Ref<hal::Allocation> allocate(Bytes size, std::string name = {},
+                                hal::MemoryKind kind = hal::MemoryKind::device);
+  // The device uses the caller's memory in place. The deleter runs once, when nothing can touch it
+  // any more, also when the import is refused.
+  Ref<hal::Allocation> import(hal::ExternalMemory memory);
+  // Points that the host signals.
+  Ref<hal::HostTimeline> new_host_timeline(std::string name);
+
+  // Waits for one Point, of this device or any other. Returns when it is reached; raises its
+  // failure, also where its device is gone.
+  void wait(const hal::Point& point, const WaitLimit& limit = {});
+  // Every stream: submits what was recorded and waits for all of it. Raises the first failure.
+  void synchronize(const WaitLimit& limit = {});
+
+  // Drops the holds of every list that is finished and returns their number. Never blocks. The
+  // runtime does it on every submit, wait, readback and slow allocation, and the reaper when nobody
+  // calls: users need not.
+  size_t retire();
+  // Gives free memory back to the device.
+  void trim();
+  // Zero: the device's own limit. Lowering it takes nothing away; it binds what is asked for from
+  // now on.
+  void set_memory_limit(Bytes limit);
+  // Cheap; any thread.
+  Stats stats() const;
+  // Walks everything: for reports.
+  Snapshot who_holds_what() const;
+
+  // Idempotent.
+  hal::CloseReport close();
+  bool closed() const noexcept;
+
+  // For the other parts of the runtime.
+  Core& core() const noexcept { return *core_; }
+
+ private:
+  explicit Context(Ref<hal::Device> device, Options options);
+
+  Ref<hal::Device> device_;
+  std::shared_ptr<Core> core_;
+  std::atomic<uint32_t> streams_made_{0};
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,162 @@
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "holdfast/base/sync/condition.h"
+#include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/device.h"
+#include "holdfast/runtime/allocator.h"
+#include "holdfast/runtime/options.h"
+#include "holdfast/runtime/stats.h"
+#include "holdfast/runtime/waits.h"
+
+namespace holdfast::runtime {
+
+class Encoder;
+
+// What a Context, its Streams and its reaper share. Lives as long as one of them does; closed by
+// the Context. Thread-safe. Order of locks: an Encoder's, then history_mutex, then the Allocator's.
+// No lock is held while waiting, submitting, or dropping anything.
+class Core final : public std::enable_shared_from_this<Core> {
+ public:
+  Core(Ref<hal::Device> device, Options options);
+  ~Core();
+
+  // Before anything else: ClosedError, or UsageError in a forked process.
+  void check_usable() const;
+  bool forked() const noexcept;
+
+  const Options& options() const noexcept { return options_; }
+  hal::Device& device() const noexcept { return *device_; }
+  Allocator& allocator() noexcept { return *allocator_; }
+  Waits& waits() noexcept { return waits_; }
+  // Guards every Allocation's history.
+  sync::Mutex& history_mutex() noexcept { return history_mutex_; }
+
+  // Retirement: drops the Holds of all lists that are finished. Never blocks on the device.
+  size_t retire();
+  // A list was abandoned.
+  void abandoned(hal::Ticket& ticket);
+  // Called after each submit, with no lock held: retires, and wakes the reaper where it sleeps.
+  void submitted(bool waits_for_outside);
+
+  // Budget: between transactions, keeps what waits for the device within the options.
+  void keep_within_budget();
+  // Waits for the oldest submission in global order that does not itself wait for something outside
+  // the device; false where there is none.
+  bool wait_for_oldest(WaitReason reason);
+
+  // `encoder` is who will use it first; null: anybody. OutOfMemoryError says who holds what.
+  Ref<hal::Allocation> allocate(Encoder* encoder, Bytes size, std::string name,
+                                hal::MemoryKind kind);
+
+  // Host access. Registers it at once, so that nothing in conflict is recorded any more; then
+  // submits the lists that touch the range and waits for them.
+  void begin_host_access(hal::Allocation& allocation, hal::AccessHistory::HostAccess& access,
+                         WaitReason reason, const WaitLimit& limit);
+  // Registers it only if there is nothing to wait for.
+  bool try_begin_host_access(hal::Allocation& allocation, hal::AccessHistory::HostAccess& access);
+  void end_host_access(hal::Allocation& allocation,
+                       const hal::AccessHistory::HostAccess& access) noexcept;
+  // Until no readback conflicts with the access.
+  void wait_for_readbacks(hal::Allocation& allocation, ByteRange range, hal::Access access,
+                          const WaitLimit& limit = {});
+
+  // Streams.
+  void add_encoder(const Ref<Encoder>& encoder);
+  void remove_encoder(const Encoder& encoder);
+  std::vector<Ref<Encoder>> encoders() const;
+  // Submits the open list of this Ticket, whosever it is; returns once it is submitted or
+  // abandoned. What a refused submit means is told to those who depend on it.
+  void submit_open_list(const hal::Ticket& ticket);
+  // The stream that carries readbacks of memory the host cannot reach.
+  Ref<Encoder> transfer_encoder();
+
+  // A recorder that others keep overtaking takes precedence: until it is done, others wait before
+  // they record.
+  class Precedence {
+   public:
+    explicit Precedence(Core& core);
+    ~Precedence();
+    Precedence(const Precedence&) = delete;
+    Precedence& operator=(const Precedence&) = delete;
+
+   private:
+    Core& core_;
+  };
+  void let_others_pass() {
+    if (precedence_taken_.load(std::memory_order_acquire)) wait_for_precedence();
+  }
+
+  hal::ListStorage take_list_storage();
+
+  Stats stats() const;
+  Snapshot who_holds_what() const;
+  void start_reaper();
+  hal::CloseReport close();
+  bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+  // Counters of streams that are gone.
+  void add_final_counters(uint64_t commands, uint64_t barriers, uint64_t holds);
+
+ private:
+  bool over_budget() const noexcept;
+  uint64_t in_flight() const noexcept;
+  std::optional<hal::Point> oldest_ungated() const;
+  void drop(hal::Retired retired);
+  void drain_all(WaitReason reason);
+  bool flush_policy_ablation();
+  void wait_for_precedence();
+  void reap();
+  void stop_reaper(sync::Deadline deadline);
+
+  Ref<hal::Device> device_;
+  Options options_;
+  uint32_t fork_generation_;
+  std::atomic<bool> closed_{false};
+  Ref<Allocator> allocator_;
+  Waits waits_;
+  sync::Mutex history_mutex_;
+
+  sync::Mutex retire_mutex_;  // makes "finished" and "its memory is free" one step for others
+  std::atomic<uint64_t> retired_{0};
+  std::atomic<uint64_t> failures_{0};
+  std::atomic<uint64_t> submissions_{0};
+  // Lists in flight that wait for a Point outside the device.
+  std::atomic<uint64_t> outside_waits_{0};
+  sync::Guarded<std::vector<hal::ListStorage>> spare_lists_;
+
+  struct Streams {
+    std::unordered_map<uint64_t, Ref<Encoder>> by_lane;
+    Ref<Encoder> transfer;
+    uint64_t commands = 0;
+    uint64_t barriers = 0;
+    uint64_t holds = 0;
+  };
+  sync::Guarded<Streams> streams_;
+
+  sync::Mutex
+      access_mutex_;  // with access_changed_, for those who wait for a readback or for precedence
+  sync::Condition access_changed_;
+  uint64_t accesses_ended_ = 0;  // guarded by access_mutex_
+  std::atomic<uint32_t> access_waiters_{0};
+  std::atomic<uint64_t> access_serial_{0};
+  std::atomic<bool> precedence_taken_{false};
+
+  sync::Mutex reaper_mutex_;  // guards the four below
+  sync::Condition reaper_changed_;
+  bool reaper_stops_ = false;
+  bool reaper_ended_ = true;
+  sync::Thread reaper_;
+  std::atomic<bool> reaper_sleeps_{false};
+  sync::Guarded<hal::CloseReport> report_;
+};
+
+// Closes what is still open when main returns.
+void close_at_exit(const std::shared_ptr<Core>& core);
+
+}  // namespace holdfast::runtime

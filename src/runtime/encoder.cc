@@ -1,0 +1,507 @@
+#include "holdfast/runtime/encoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <boost/container/small_vector.hpp>
+#include <cassert>
+
+#include "holdfast/base/ablation.h"
+#include "holdfast/base/error.h"
+#include "holdfast/runtime/core.h"
+
+namespace holdfast::runtime {
+namespace {
+
+// How often a recorder lets others overtake it before it takes precedence.
+constexpr int kPatience = 4;
+
+// Adds to what was told only where the union is one range: a hull would claim bytes nobody looked
+// at.
+void extend_told(ByteRange& told, ByteRange range) {
+  const bool touch = range.offset <= told.end() && told.offset <= range.end();
+  told = touch && !told.empty() ? told.hull(range) : range;
+}
+
+bool waits_outside(const std::vector<hal::Wait>& waits) {
+  return std::any_of(waits.begin(), waits.end(), [](const hal::Wait& wait) {
+    return wait.point.timeline && !wait.point.timeline->device();
+  });
+}
+
+}  // namespace
+
+// One use that a history has not been told of in this list.
+struct Encoder::Access {
+  hal::Allocation* allocation = nullptr;
+  ByteRange range;
+  hal::Access access = hal::Access::read;
+  HazardTracker::Entry* entry = nullptr;  // null for a replay
+  // An earlier command of the same transaction has written all of it: nobody else's failure can be
+  // read here.
+  bool freshly_written = false;
+};
+
+// A list taken out of the encoder, to be submitted under the queue's turn.
+struct Encoder::Detached {
+  Detached(hal::CommandList l, std::vector<hal::Wait> w, std::vector<hal::Wait> e)
+      : list(std::move(l)),
+        ticket(list.ticket()),
+        waits(std::move(w)),
+        explicit_waits(std::move(e)) {}
+
+  hal::CommandList list;
+  Ref<hal::Ticket> ticket;
+  std::vector<hal::Wait> waits;
+  std::vector<hal::Wait> explicit_waits;
+};
+
+struct Encoder::State {
+  explicit State(hal::CommandList first) : list(std::move(first)) {}
+
+  mutable sync::Mutex mutex;  // guards all below
+  hal::CommandList list;
+  HazardTracker hazards;
+  bool barrier_due = false;
+  // Whether some history names the list's Ticket: then it must be submitted or abandoned, commands
+  // or not.
+  bool told = false;
+  bool ended = false;
+  std::vector<hal::Wait> waits;
+  std::vector<hal::Wait>
+      explicit_waits;  // asked for by the user; kept until a list took them along
+  hal::Point last_point;
+  Failure last_failure;  // of the last list, where it was refused
+
+  // Written under the mutex, read by anybody.
+  std::atomic<uint64_t> commands{0};
+  std::atomic<uint64_t> barriers{0};
+  std::atomic<uint64_t> holds{0};
+};
+
+Encoder::Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name)
+    : core_(std::move(core)),
+      queue_(std::move(queue)),
+      name_(std::move(name)),
+      lane_(hal::LaneId::next()),
+      state_(std::make_unique<State>(new_list())) {}
+
+Encoder::~Encoder() {
+  if (core_->forked()) return;
+  abandon(Failure(ErrorCode::closed,
+                  fmt::format("stream '{}' was dropped before it submitted it", name_)));
+  core_->allocator().forget_lane(lane_);
+}
+
+hal::CommandList Encoder::new_list() const {
+  return {core_->device().info(), name_, lane_, core_->take_list_storage()};
+}
+
+void Encoder::check(const PendingCommand& command) const {
+  sync::Lock lock(state_->mutex);
+  check_locked(command);
+}
+
+void Encoder::check_locked(const PendingCommand& command) const {
+  const hal::CommandList& list = state_->list;
+  switch (command.kind) {
+    case hal::CommandKind::dispatch:
+      list.check_dispatch(command.pipeline, command.bindings, command.parameters, command.groups,
+                          command.label);
+      break;
+    case hal::CommandKind::copy:
+      list.check_copy(command.bindings[0], command.bindings[1], command.label);
+      break;
+    default: list.check_bindings(command.bindings, command.label); break;
+  }
+  const bool slots = std::any_of(command.bindings.begin(), command.bindings.end(),
+                                 [](const hal::Binding& b) { return b.slot >= 0; });
+  if (slots || command.parameters.from_replay) {
+    throw UsageError(
+        fmt::format("stream '{}' records no slots and no replay parameters; use a "
+                    "ProgramRecorder",
+                    name_));
+  }
+}
+
+void Encoder::record(std::span<const PendingCommand> commands) {
+  core_->check_usable();
+  State& s = *state_;
+  size_t binding_count = 0;
+  size_t extra_bytes = 0;
+  for (const PendingCommand& command : commands) {
+    binding_count += command.bindings.size();
+    extra_bytes += command.parameters.bytes.size() + command.label.size();
+  }
+  boost::container::small_vector<HazardTracker::Entry*, 32> entries(binding_count);
+  boost::container::small_vector<Access, 8> untold;
+  std::optional<Core::Precedence> precedence;
+  for (int round = 0;; ++round) {
+    let_others_pass(round, precedence);
+    sync::Lock lock(s.mutex);
+    if (s.ended) closed_failure().raise();
+    for (const PendingCommand& command : commands) check_locked(command);
+    if (s.hazards.reserve(binding_count)) s.barrier_due = true;
+    s.list.reserve(commands.size(), binding_count, extra_bytes);
+
+    untold.clear();
+    size_t at = 0;
+    for (size_t c = 0; c < commands.size(); ++c) {
+      for (const hal::Binding& b : commands[c].bindings) {
+        HazardTracker::Entry& entry = s.hazards.entry(b.allocation->id().value);
+        entries[at++] = &entry;
+        const bool told = entry.told_version == b.allocation->history_version() &&
+                          (!hal::reads(b.access) || entry.told_read.contains(b.range)) &&
+                          (!hal::writes(b.access) || entry.told_written.contains(b.range));
+        if (told || b.range.empty() || ablated(Ablation::bound_not_held)) continue;
+        bool fresh = false;
+        for (size_t earlier = 0; earlier < c && !fresh; ++earlier) {
+          for (const hal::Binding& w : commands[earlier].bindings) {
+            fresh = fresh || (w.allocation == b.allocation && w.access == hal::Access::write &&
+                              w.range.contains(b.range));
+          }
+        }
+        untold.push_back({b.allocation, b.range, b.access, &entry, fresh});
+      }
+    }
+    if (!untold.empty()) {
+      const std::span<const Access> accesses(untold.data(), untold.size());
+      const bool told_before = std::exchange(s.told, true);
+      const auto obstacles = tell_histories(accesses, s.list.ticket(), s.waits);
+      if (!obstacles.none()) {
+        s.told = told_before;
+        lock.unlock();
+        overcome(obstacles, accesses);
+        continue;
+      }
+    }
+    at = 0;
+    for (const PendingCommand& command : commands) {
+      append_locked(command, {entries.data() + at, command.bindings.size()});
+      at += command.bindings.size();
+    }
+    return;
+  }
+}
+
+void Encoder::let_others_pass(int round, std::optional<Core::Precedence>& precedence) {
+  if (precedence) return;
+  if (round < kPatience) {
+    core_->let_others_pass();
+  } else {
+    precedence.emplace(*core_);
+  }
+}
+
+Failure Encoder::closed_failure() const {
+  return Failure(ErrorCode::closed, fmt::format("stream '{}' is closed", name_));
+}
+
+hal::AccessHistory::Obstacles Encoder::tell_histories(std::span<const Access> accesses,
+                                                      const Ref<hal::Ticket>& own,
+                                                      std::vector<hal::Wait>& waits) {
+  hal::AccessHistory::Obstacles obstacles;
+  sync::Lock history_lock(core_->history_mutex());
+  for (const Access& a : accesses) {
+    // What was freshly written is ordered by that write; nobody else's content is read.
+    const hal::Access wish = a.freshly_written ? hal::Access::write : a.access;
+    a.allocation->history().find_obstacles(a.range, wish, lane_, own.get(), obstacles,
+                                           [&] { return a.allocation->describe(); });
+  }
+  if (!obstacles.none()) return obstacles;
+  for (const Access& a : accesses) {
+    a.allocation->history().add_access(a.range, a.access, own, waits);
+    a.allocation->bump_history_version();
+  }
+  for (const Access& a : accesses) {
+    if (a.entry == nullptr) continue;
+    a.entry->told_version = a.allocation->history_version();
+    if (hal::reads(a.access)) extend_told(a.entry->told_read, a.range);
+    if (hal::writes(a.access)) extend_told(a.entry->told_written, a.range);
+  }
+  return obstacles;
+}
+
+void Encoder::overcome(const hal::AccessHistory::Obstacles& obstacles,
+                       std::span<const Access> accesses) {
+  obstacles.refusal.raise_if_any();
+  for (const Ref<hal::Ticket>& ticket : obstacles.open) core_->submit_open_list(*ticket);
+  if (!obstacles.readback_under_way) return;
+  for (const Access& a : accesses) core_->wait_for_readbacks(*a.allocation, a.range, a.access);
+}
+
+void Encoder::append_locked(const PendingCommand& command,
+                            std::span<HazardTracker::Entry*> entries) {
+  State& s = *state_;
+  const hal::ListId list = s.list.id();
+  bool barrier = s.barrier_due;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const hal::Binding& b = command.bindings[i];
+    const hal::LastUse earlier = b.allocation->earlier_life();
+    barrier = barrier || s.hazards.conflicts(*entries[i], b.range, b.access) ||
+              (earlier.in(list) && earlier.reaches(s.hazards.wave()));
+  }
+  if (barrier && !s.list.empty()) {
+    s.list.barrier();
+    s.hazards.next_wave();
+    s.barriers.fetch_add(1, std::memory_order_relaxed);
+  }
+  s.barrier_due = false;
+  const hal::LastUse here(list, s.hazards.wave());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const hal::Binding& b = command.bindings[i];
+    s.hazards.add(*entries[i], b.range, b.access);
+    b.allocation->set_last_use(here);
+    if (b.allocation->earlier_life().in(list)) b.allocation->set_earlier_life({});
+  }
+  const size_t held_before = s.list.holds().size();
+  switch (command.kind) {
+    case hal::CommandKind::dispatch:
+      s.list.dispatch_checked(command.pipeline, command.bindings, command.parameters,
+                              command.groups, command.label);
+      break;
+    case hal::CommandKind::copy:
+      s.list.copy(command.bindings[0], command.bindings[1], command.label);
+      break;
+    case hal::CommandKind::fill:
+      s.list.fill(command.bindings[0], command.fill_value, command.label);
+      break;
+    case hal::CommandKind::native:
+      s.list.native(command.native, command.bindings, command.label);
+      break;
+    default: assert(false);
+  }
+  s.commands.store(s.commands.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  s.holds.store(s.holds.load(std::memory_order_relaxed) + s.list.holds().size() - held_before,
+                std::memory_order_relaxed);
+}
+
+void Encoder::wait_for(const hal::Wait& wait) {
+  core_->check_usable();
+  if (!wait.point.timeline) return;
+  const hal::DeviceId owner = wait.point.timeline->device();
+  if (owner && owner != core_->device().id()) {
+    // A device that is gone has resolved its Points; a living one's must be exported.
+    if (wait.point.pending()) {
+      throw UsageError(
+          fmt::format("stream '{}' cannot wait for {}, which belongs to another device; "
+                      "export that Point and import it here",
+                      name_, hal::to_string(wait.point)));
+    }
+    if (wait.kind == hal::WaitKind::data) wait.point.failure().raise_if_any();
+    return;
+  }
+  submit_quietly();
+  sync::Lock lock(state_->mutex);
+  auto& waits = state_->explicit_waits;
+  if (std::find(waits.begin(), waits.end(), wait) == waits.end()) waits.push_back(wait);
+}
+
+void Encoder::mark_lives(const hal::Allocation& born, hal::ResourceId ended) {
+  sync::Lock lock(state_->mutex);
+  if (state_->ended) return;
+  state_->list.mark_death(ended, born.buffer()->id(), {born.offset(), born.size()});
+  state_->list.mark_birth(born);
+}
+
+Encoder::Detached Encoder::detach_locked() {
+  State& s = *state_;
+  Detached detached(std::move(s.list), std::move(s.waits), std::move(s.explicit_waits));
+  s.waits.clear();
+  s.explicit_waits.clear();
+  s.told = false;
+  s.barrier_due = false;
+  s.hazards.start_list();
+  return detached;
+}
+
+// Submits, with the turn held; a refused list is abandoned, and what the user asked it to wait for
+// goes to the next one.
+Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached) {
+  std::vector<hal::Wait> all = detached.waits;
+  all.insert(all.end(), detached.explicit_waits.begin(), detached.explicit_waits.end());
+  Result<hal::Point> point = queue_->submit(turn, detached.list, std::move(all));
+  State& s = *state_;
+  sync::Lock lock(s.mutex);
+  if (point) {
+    s.last_point = std::move(point).value();
+    s.last_failure = {};
+    return {};
+  }
+  s.last_failure = point.failure();
+  s.explicit_waits.insert(s.explicit_waits.begin(), detached.explicit_waits.begin(),
+                          detached.explicit_waits.end());
+  lock.unlock();
+  detached.list.abandon(point.failure());
+  return point.failure();
+}
+
+Result<hal::Point> Encoder::flush() {
+  core_->check_usable();
+  State& s = *state_;
+  std::optional<Detached> detached;
+  Failure refused;
+  {
+    const hal::Queue::Turn turn = core_->waits().take_turn(*queue_);
+    {
+      sync::Lock lock(s.mutex);
+      if (s.ended) return closed_failure();
+      if (s.list.empty() && !s.told) {
+        if (s.last_failure) return std::exchange(s.last_failure, {});
+        return s.last_point;
+      }
+      detached.emplace(detach_locked());
+      s.list = new_list();
+    }
+    refused = submit(turn, *detached);
+  }
+  account(*detached);
+  sync::Lock lock(s.mutex);
+  if (refused) {
+    s.last_failure = {};
+    return refused;
+  }
+  return s.last_point;
+}
+
+void Encoder::account(const Detached& detached) {
+  const Ref<hal::Ticket>& ticket = detached.ticket;
+  if (ticket->state() == hal::TicketState::abandoned) {
+    core_->abandoned(*ticket);
+  } else {
+    core_->submitted(waits_outside(detached.waits) || waits_outside(detached.explicit_waits));
+  }
+}
+
+void Encoder::submit_quietly() {
+  const Result<hal::Point> flushed = flush();
+  if (flushed) return;
+  // The stream's own user must hear of it too, at the next flush.
+  sync::Lock lock(state_->mutex);
+  state_->last_failure = flushed.failure();
+}
+
+void Encoder::submit_if_it_keeps_deferred() {
+  Ref<hal::Ticket> ticket;
+  {
+    sync::Lock lock(state_->mutex);
+    if (state_->ended || !state_->list.ticket()) return;
+    ticket = state_->list.ticket();
+  }
+  if (core_->allocator().keeps_deferred(*ticket)) submit_quietly();
+}
+
+Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
+                                   std::span<const hal::Binding> slots,
+                                   std::span<const std::byte> parameters, std::string_view label) {
+  core_->check_usable();
+  State& s = *state_;
+  const std::string name = label.empty() && program ? program->name() : std::string(label);
+  // Everything that can be refused is, before anything changes.
+  hal::make_replay(core_->device().info(), program, slots, parameters, name).abandon({});
+
+  std::vector<Access> accesses;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    const hal::SlotNeed& need = program->slots()[i];
+    if (!need.used) continue;
+    const bool partial_write = hal::writes(need.access) && !need.overwrites;
+    const ByteRange range{slots[i].range.offset, need.bytes};
+    accesses.push_back({slots[i].allocation, range,
+                        partial_write ? hal::Access::read_write : need.access, nullptr, false});
+  }
+  for (const hal::BoundRange& fixed : program->fixed_bindings()) {
+    const bool writes = hal::writes(fixed.access);
+    accesses.push_back({fixed.allocation, fixed.range,
+                        writes ? hal::Access::read_write : fixed.access, nullptr, false});
+  }
+  std::erase_if(accesses, [](const Access& a) { return a.range.empty(); });
+
+  std::optional<Core::Precedence> precedence;
+  for (int round = 0;; ++round) {
+    let_others_pass(round, precedence);
+    std::vector<Detached> done;
+    Failure refused;
+    hal::AccessHistory::Obstacles obstacles;
+    {
+      const hal::Queue::Turn turn = core_->waits().take_turn(*queue_);
+      // With the turn held nobody else submits: first what was recorded, until nothing is; then the
+      // replay, in lane order.
+      while (!refused) {
+        sync::Lock lock(s.mutex);
+        if (s.ended) return closed_failure();
+        if (!s.list.empty() || s.told) {
+          done.push_back(detach_locked());
+          s.list = new_list();
+          lock.unlock();
+          refused = submit(turn, done.back());
+          continue;
+        }
+        hal::CommandList list =
+            hal::make_replay(core_->device().info(), program, slots, parameters, name, lane_);
+        std::vector<hal::Wait> waits;
+        obstacles = tell_histories(accesses, list.ticket(), waits);
+        if (!obstacles.none()) {
+          list.abandon({});
+          break;
+        }
+        Detached replayed(std::move(list), std::move(waits), std::move(s.explicit_waits));
+        s.explicit_waits.clear();
+        // Nobody knows the open list yet; one with a later id takes its place.
+        s.list.abandon({});
+        s.list = new_list();
+        lock.unlock();
+        refused = submit(turn, replayed);
+        done.push_back(std::move(replayed));
+        break;
+      }
+    }
+    // The other stream may share this queue, and its submit needs the turn: so, without it.
+    for (const Detached& d : done) account(d);
+    if (refused) return refused;
+    if (!obstacles.none()) {
+      overcome(obstacles, accesses);
+      continue;
+    }
+    sync::Lock lock(s.mutex);
+    return s.last_point;
+  }
+}
+
+bool Encoder::is_idle() const {
+  sync::Lock lock(state_->mutex);
+  return state_->list.empty() && !state_->told && state_->explicit_waits.empty() &&
+         !state_->last_point.pending();
+}
+
+Encoder::Counters Encoder::counters() const noexcept {
+  return {state_->commands.load(std::memory_order_relaxed),
+          state_->barriers.load(std::memory_order_relaxed),
+          state_->holds.load(std::memory_order_relaxed)};
+}
+
+void Encoder::describe_open(Snapshot& snapshot) const {
+  sync::Lock lock(state_->mutex);
+  if (state_->ended || state_->list.empty()) return;
+  Snapshot::List open{state_->list.describe(),
+                      fmt::format("open on stream '{}'", name_),
+                      state_->list.holds().size(),
+                      {}};
+  for (const hal::Resource* held : state_->list.holds()) open.held += held->held_bytes();
+  snapshot.lists.push_back(std::move(open));
+}
+
+void Encoder::abandon(const Failure& why) {
+  State& s = *state_;
+  std::optional<Detached> dropped;
+  {
+    sync::Lock lock(s.mutex);
+    if (s.ended) return;
+    s.ended = true;
+    dropped.emplace(detach_locked());
+  }
+  dropped->list.abandon(why);
+  core_->abandoned(*dropped->ticket);
+}
+
+}  // namespace holdfast::runtime

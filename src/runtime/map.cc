@@ -1,0 +1,38 @@
+#include "holdfast/runtime/map.h"
+
+#include "holdfast/runtime/context.h"
+#include "holdfast/runtime/core.h"
+
+namespace holdfast::runtime {
+
+Map::Map(Ref<Context> context, Ref<hal::Allocation> allocation,
+         hal::AccessHistory::HostAccess access)
+    : context_(std::move(context)),
+      allocation_(std::move(allocation)),
+      access_(std::move(access)),
+      bytes_(allocation_->host_pointer() + access_.range.offset.value, access_.range.length.value) {
+}
+
+Map::Map(Map&& other) noexcept = default;
+
+Map& Map::operator=(Map&& other) noexcept {
+  if (this != &other) {
+    end();
+    context_ = std::move(other.context_);
+    allocation_ = std::move(other.allocation_);
+    access_ = std::move(other.access_);
+    bytes_ = std::exchange(other.bytes_, {});
+  }
+  return *this;
+}
+
+Map::~Map() { end(); }
+
+void Map::end() noexcept {
+  if (!allocation_) return;
+  context_->core().end_host_access(*allocation_, access_);
+  allocation_.reset();
+  context_.reset();
+}
+
+}  // namespace holdfast::runtime

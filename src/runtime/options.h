@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+
+#include "holdfast/base/bytes.h"
+#include "holdfast/base/sync/clock.h"
+
+namespace holdfast::runtime {
+
+// Bounds of a Context. Zero means: the device's own limit, or no bound where it has none.
+struct Options {
+  // Device memory that the Context may have at once, pooled ranges included
+  // (HOLDFAST_MEMORY_LIMIT).
+  Bytes memory_limit;
+  // Device buffers that it may have at once, imports included.
+  uint32_t object_limit = 0;
+
+  // What may wait for the device: dead ranges whose last list is not over. Beyond it, the next
+  // transaction waits for the oldest submission (HOLDFAST_DEFERRED_LIMIT).
+  Bytes deferred_limit = 256_MiB;
+  uint32_t deferred_objects = 65536;
+  // Lists in flight, over all streams. Chosen by bench row workload4: large enough that a device
+  // which keeps up is never waited for across a scheduling hiccup of the host.
+  uint32_t max_in_flight = 4096;
+
+  // How long closing lets work in flight finish before it reports what it had to leave.
+  sync::Duration shutdown_bound = std::chrono::seconds(10);
+  // Retires finished work while nobody calls. Off only in tests that count retirements.
+  bool reaper = true;
+
+  // Defaults, overridden by the environment. EnvironmentError names a variable that cannot be read.
+  static Options from_environment();
+};
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,180 @@
+#include "holdfast/runtime/stream.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <cstring>
+
+#include "holdfast/base/error.h"
+#include "holdfast/base/log.h"
+#include "holdfast/runtime/core.h"
+
+namespace holdfast::runtime {
+
+Stream::Stream(Ref<Context> context, Ref<Encoder> encoder)
+    : context_(std::move(context)), encoder_(std::move(encoder)) {}
+
+Stream::~Stream() {
+  Core& core = context_->core();
+  if (core.forked()) return;
+  try {
+    if (!core.closed()) encoder_->flush().or_raise();
+  } catch (const std::exception& error) {
+    log::warn(log::Topic::device, "stream '{}' was dropped and could not submit its last list: {}",
+              name(), error.what());
+  }
+  const Encoder::Counters counters = encoder_->counters();
+  encoder_->abandon(Failure(ErrorCode::closed,
+                            fmt::format("stream '{}' was dropped before it submitted it", name())));
+  core.remove_encoder(*encoder_);
+  core.add_final_counters(counters.commands, counters.barriers, counters.holds);
+}
+
+void Stream::after_transaction() { context_->core().keep_within_budget(); }
+
+void Stream::record(const PendingCommand& command) {
+  encoder_->record({&command, 1});
+  after_transaction();
+}
+
+void Stream::dispatch(const Ref<hal::Pipeline>& pipeline, std::span<const hal::Binding> bindings,
+                      const hal::Parameters& parameters, hal::Groups groups,
+                      std::string_view label) {
+  record({hal::CommandKind::dispatch, pipeline, bindings, parameters, groups, {}, {}, label});
+}
+
+void Stream::copy(const hal::Binding& from, const hal::Binding& to, std::string_view label) {
+  std::array ends{from, to};
+  ends[0].access = hal::Access::read;
+  ends[1].access = hal::Access::write;
+  record({hal::CommandKind::copy, {}, ends, {}, {}, {}, {}, label});
+}
+
+void Stream::fill(const hal::Binding& to, std::byte value, std::string_view label) {
+  hal::Binding target = to;
+  target.access = hal::Access::write;
+  record({hal::CommandKind::fill, {}, {&target, 1}, {}, {}, value, {}, label});
+}
+
+void Stream::native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
+                    std::string_view label) {
+  if (!callback) throw UsageError("a native command was given an empty callback");
+  record({hal::CommandKind::native, {}, bindings, {}, {}, {}, std::move(callback), label});
+}
+
+Transaction Stream::begin() { return Transaction(Ref<Stream>(this)); }
+
+Ref<hal::Allocation> Stream::allocate(Bytes size, std::string name, hal::MemoryKind kind) {
+  return context_->core().allocate(encoder_.get(), size, std::move(name), kind);
+}
+
+hal::Point Stream::flush() {
+  Result<hal::Point> flushed = encoder_->flush();
+  context_->core().keep_within_budget();
+  return std::move(flushed).or_raise();
+}
+
+void Stream::wait_for(const hal::Point& point, hal::WaitKind kind) {
+  encoder_->wait_for({point, kind});
+}
+
+void Stream::synchronize(const WaitLimit& limit) {
+  const hal::Point point = encoder_->flush().or_raise();
+  const hal::PointState state =
+      context_->core().waits().wait(point, WaitReason::synchronize, limit);
+  context_->core().retire();
+  if (state == hal::PointState::failed) point.failure().raise();
+}
+
+void Stream::check_range(const Ref<hal::Allocation>& allocation, ByteRange range,
+                         const char* verb) const {
+  context_->core().check_usable();
+  if (!allocation) {
+    throw UsageError(fmt::format(
+        "{} on stream '{}' was given no allocation (was its Ref moved from?)", verb, name()));
+  }
+  if (allocation->device() != context_->device()->id()) {
+    throw UsageError(fmt::format("{} on stream '{}': {} belongs to another device", verb, name(),
+                                 allocation->describe()));
+  }
+  if (!range.fits_in(allocation->size())) {
+    throw UsageError(
+        fmt::format("{} on stream '{}': {} bytes from byte {} do not lie in {}, which has "
+                    "{} bytes",
+                    verb, name(), range.length.value, range.offset.value, allocation->describe(),
+                    allocation->size().value));
+  }
+}
+
+void Stream::upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<const std::byte> data) {
+  const ByteRange range{offset, Bytes{data.size()}};
+  check_range(to, range, "an upload");
+  if (data.empty()) return;
+  Core& core = context_->core();
+  // Memory that the host reaches and nobody is using needs no detour.
+  if (to->host_pointer() != nullptr && encoder_->is_idle()) {
+    hal::AccessHistory::HostAccess access{range, hal::Access::write, "upload", false, 0};
+    if (core.try_begin_host_access(*to, access)) {
+      std::memcpy(to->host_pointer() + offset.value, data.data(), data.size());
+      core.end_host_access(*to, access);
+      return;
+    }
+  }
+  const Ref<hal::Allocation> staging =
+      allocate(range.length, fmt::format("staging for {}", to->name()), hal::MemoryKind::upload);
+  std::memcpy(staging->host_pointer(), data.data(), data.size());
+  copy(hal::Binding::of(staging, {{}, range.length}, hal::Access::read),
+       hal::Binding::of(to, range, hal::Access::write), "upload");
+}
+
+void Stream::readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<std::byte> data,
+                      const WaitLimit& limit) {
+  const ByteRange range{offset, Bytes{data.size()}};
+  check_range(from, range, "a readback");
+  if (data.empty()) return;
+  Core& core = context_->core();
+  if (from->host_pointer() != nullptr) {
+    hal::AccessHistory::HostAccess access{range, hal::Access::read, "readback", false, 0};
+    core.begin_host_access(*from, access, WaitReason::readback, limit);
+    std::memcpy(data.data(), from->host_pointer() + offset.value, data.size());
+    core.end_host_access(*from, access);
+    return;
+  }
+  const Ref<Encoder> transfer = core.transfer_encoder();
+  const Ref<hal::Allocation> staging =
+      core.allocate(transfer.get(), range.length, fmt::format("staging for {}", from->name()),
+                    hal::MemoryKind::readback);
+  const std::array ends{hal::Binding::of(from, range, hal::Access::read),
+                        hal::Binding::of(staging, {{}, range.length}, hal::Access::write)};
+  const PendingCommand copy{hal::CommandKind::copy, {}, ends, {}, {}, {}, {}, "readback"};
+  transfer->record({&copy, 1});
+  const hal::Point point = transfer->flush().or_raise();
+  const hal::PointState state = core.waits().wait(point, WaitReason::readback, limit);
+  core.retire();
+  if (state == hal::PointState::failed) point.failure().raise();
+  std::memcpy(data.data(), staging->host_pointer(), data.size());
+}
+
+Map Stream::map(const Ref<hal::Allocation>& allocation, ByteRange range, hal::Access access,
+                const WaitLimit& limit, std::string map_name) {
+  check_range(allocation, range, "a map");
+  if (allocation->host_pointer() == nullptr) {
+    throw UsageError(
+        fmt::format("{} cannot be mapped: the host does not reach {} memory on this device; "
+                    "use upload and readback, or allocate upload or readback memory",
+                    allocation->describe(), hal::to_string(allocation->buffer()->kind())));
+  }
+  if (map_name.empty()) map_name = fmt::format("map of {}", allocation->name());
+  hal::AccessHistory::HostAccess host{range, access, std::move(map_name), true, 0};
+  context_->core().begin_host_access(*allocation, host, WaitReason::map, limit);
+  return {context_, allocation, std::move(host)};
+}
+
+hal::Point Stream::replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots,
+                          std::span<const std::byte> parameters, std::string_view label) {
+  Result<hal::Point> replayed = encoder_->replay(program, slots, parameters, label);
+  context_->core().keep_within_budget();
+  return std::move(replayed).or_raise();
+}
+
+}  // namespace holdfast::runtime

@@ -1,0 +1,79 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "holdfast/runtime/context.h"
+#include "holdfast/runtime/map.h"
+#include "holdfast/runtime/transaction.h"
+
+namespace holdfast::runtime {
+
+// What users see of a queue: they record into it and it keeps every promise about order and
+// lifetime. Recorded commands behave as if executed one after another, in recorded order; across
+// streams, as if each binding waited for the last one that conflicts with it. Any thread may use
+// any stream. Several streams may share a queue.
+//
+// Keeps its Context alive. Dropping the last Ref submits what was recorded.
+class Stream final : public RefCounted {
+ public:
+  ~Stream() override;
+
+  const std::string& name() const noexcept { return encoder_->name(); }
+  const Ref<Context>& context() const noexcept { return context_; }
+
+  // Recording. Each of these is a transaction of one command; begin() opens one of several. Nothing
+  // runs before flush(), a wait, or the budget submits the list. Errors: UsageError names the
+  // object and the limit; where a binding reads what a failed list wrote, that list's failure is
+  // raised. Nothing is recorded then, and the stream stays usable.
+  void dispatch(const Ref<hal::Pipeline>& pipeline, std::span<const hal::Binding> bindings,
+                const hal::Parameters& parameters, hal::Groups groups, std::string_view label = {});
+  void copy(const hal::Binding& from, const hal::Binding& to, std::string_view label = {});
+  void fill(const hal::Binding& to, std::byte value, std::string_view label = {});
+  void native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
+              std::string_view label = {});
+  Transaction begin();
+
+  // Memory that this stream will use first: it may be a range whose last life ends in this stream's
+  // open list. OutOfMemoryError says who holds what. Zero bytes are allowed.
+  Ref<hal::Allocation> allocate(Bytes size, std::string name = {},
+                                hal::MemoryKind kind = hal::MemoryKind::device);
+
+  // Submits what was recorded and returns its Point; with nothing recorded, the Point of the last
+  // list. Never waits for the device, except for the budget (accounted). Raises what the device
+  // refused; that list's results are then poisoned and the stream works on.
+  hal::Point flush();
+  // Later work of this stream waits for the Point, on the device: the host is never blocked.
+  // UsageError for a Point of another device.
+  void wait_for(const hal::Point& point, hal::WaitKind kind = hal::WaitKind::data);
+  // flush(), then waits for it. Raises the failure of the last list.
+  void synchronize(const WaitLimit& limit = {});
+
+  // The data is owned before it returns: the caller may reuse its memory at once.
+  void upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<const std::byte> data);
+  // Waits for the range's last writer only, on whichever stream, and retires all that is finished.
+  // Raises that writer's failure.
+  void readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<std::byte> data,
+                const WaitLimit& limit = {});
+  // Submits the lists that touch the range; waits for its writers (to read) or for all its users
+  // (to write). UsageError for memory that the host cannot reach, and where another map conflicts.
+  Map map(const Ref<hal::Allocation>& allocation, ByteRange range, hal::Access access,
+          const WaitLimit& limit = {}, std::string name = {});
+
+  // Runs a program after what was recorded so far, as a list of its own.
+  hal::Point replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots,
+                    std::span<const std::byte> parameters = {}, std::string_view label = {});
+
+ private:
+  friend class Context;
+  friend class Transaction;
+  Stream(Ref<Context> context, Ref<Encoder> encoder);
+  void record(const PendingCommand& command);
+  void after_transaction();
+  void check_range(const Ref<hal::Allocation>& allocation, ByteRange range, const char* verb) const;
+
+  Ref<Context> context_;
+  Ref<Encoder> encoder_;
+};
+
+}  // namespace holdfast::runtime

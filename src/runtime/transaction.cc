@@ -1,0 +1,75 @@
+#include "holdfast/runtime/transaction.h"
+
+#include <array>
+
+#include "holdfast/base/error.h"
+#include "holdfast/runtime/stream.h"
+
+namespace holdfast::runtime {
+
+Transaction::Transaction(Ref<Stream> stream) : stream_(std::move(stream)) {}
+Transaction::Transaction(Transaction&&) noexcept = default;
+Transaction& Transaction::operator=(Transaction&&) noexcept = default;
+Transaction::~Transaction() = default;
+
+void Transaction::add(PendingCommand command) {
+  if (!stream_) throw UsageError("a transaction was used after it was moved from");
+  stream_->encoder_->check(command);
+  for (const hal::Binding& b : command.bindings) users_.emplace_back(b.allocation);
+  bindings_.emplace_back(command.bindings.begin(), command.bindings.end());
+  command.bindings = bindings_.back();
+  parameters_.emplace_back(command.parameters.bytes.begin(), command.parameters.bytes.end());
+  command.parameters.bytes = parameters_.back();
+  labels_.emplace_back(command.label);
+  command.label = labels_.back();
+  commands_.push_back(std::move(command));
+}
+
+void Transaction::dispatch(const Ref<hal::Pipeline>& pipeline,
+                           std::span<const hal::Binding> bindings,
+                           const hal::Parameters& parameters, hal::Groups groups,
+                           std::string_view label) {
+  add({hal::CommandKind::dispatch, pipeline, bindings, parameters, groups, {}, {}, label});
+}
+
+void Transaction::copy(const hal::Binding& from, const hal::Binding& to, std::string_view label) {
+  std::array ends{from, to};
+  ends[0].access = hal::Access::read;
+  ends[1].access = hal::Access::write;
+  add({hal::CommandKind::copy, {}, ends, {}, {}, {}, {}, label});
+}
+
+void Transaction::fill(const hal::Binding& to, std::byte value, std::string_view label) {
+  hal::Binding target = to;
+  target.access = hal::Access::write;
+  add({hal::CommandKind::fill, {}, {&target, 1}, {}, {}, value, {}, label});
+}
+
+void Transaction::native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
+                         std::string_view label) {
+  if (!callback) throw UsageError("a native command was given an empty callback");
+  add({hal::CommandKind::native, {}, bindings, {}, {}, {}, std::move(callback), label});
+}
+
+Ref<hal::Allocation> Transaction::scratch(Bytes size, std::string name) {
+  if (!stream_) throw UsageError("a transaction was used after it was moved from");
+  users_.push_back(stream_->allocate(size, std::move(name)));
+  return users_.back();
+}
+
+void Transaction::commit() {
+  if (!stream_) throw UsageError("a transaction was used after it was moved from");
+  if (!commands_.empty()) stream_->encoder_->record(commands_);
+  reset();
+  stream_->after_transaction();
+}
+
+void Transaction::reset() noexcept {
+  commands_.clear();
+  bindings_.clear();
+  parameters_.clear();
+  labels_.clear();
+  users_.clear();
+}
+
+}  // namespace holdfast::runtime

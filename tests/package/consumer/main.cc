@@ -1,0 +1,8 @@
+#include <cstdio>
+
+#include <holdfast/holdfast.h>
+
+int main() {
+  std::puts("ok");
+  return 0;
+}
