@@ -1,11 +1,20 @@
+# Programs of the kind that Holdfast is for, shared by the demo and the benchmarks.
+file(GLOB workload_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/workloads/*.cc")
 file(GLOB bench_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/bench/*.cc")
 file(GLOB demo_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/demo/*.cc")
 holdfast_sources(benchmark_sources BENCHMARK src)
 
+if(HOLDFAST_BUILD_BENCHMARKS OR HOLDFAST_BUILD_TOOLS)
+  add_library(holdfast_workloads STATIC ${workload_sources})
+  target_include_directories(holdfast_workloads PUBLIC "${PROJECT_SOURCE_DIR}/tools")
+  target_link_libraries(holdfast_workloads PUBLIC holdfast_runtime)
+  holdfast_set_warnings(holdfast_workloads)
+endif()
+
 if(HOLDFAST_BUILD_BENCHMARKS AND (bench_sources OR benchmark_sources))
   holdfast_add_program(holdfast_bench ${bench_sources} ${benchmark_sources})
   target_link_libraries(holdfast_bench PRIVATE
-    holdfast_runtime benchmark::benchmark CLI11::CLI11 nlohmann_json::nlohmann_json)
+    holdfast_workloads benchmark::benchmark CLI11::CLI11 nlohmann_json::nlohmann_json)
   if(NOT bench_sources)
     target_link_libraries(holdfast_bench PRIVATE benchmark::benchmark_main)
   endif()
@@ -14,5 +23,5 @@ endif()
 if(HOLDFAST_BUILD_TOOLS AND demo_sources)
   holdfast_add_program(holdfast_demo ${demo_sources})
   target_link_libraries(holdfast_demo PRIVATE
-    holdfast_runtime CLI11::CLI11 nlohmann_json::nlohmann_json)
+    holdfast_workloads CLI11::CLI11 nlohmann_json::nlohmann_json)
 endif()

@@ -36,6 +36,8 @@ class Buffer : public RefCounted {
   Bytes size() const noexcept { return size_; }
   MemoryKind kind() const noexcept { return kind_; }
   const std::string& name() const noexcept { return name_; }
+  // Whether the memory is the user's: then others than our lists may use it, in ways we do not see.
+  bool is_imported() const noexcept { return imported_; }
   // Where the host reaches this memory; null where it cannot. Constant. What a list wrote is
   // visible here once its Point is reached; what the host wrote is visible to lists submitted
   // afterwards.
@@ -46,14 +48,20 @@ class Buffer : public RefCounted {
   RangeOwner* owner() const noexcept { return owner_.get(); }
 
  protected:
-  Buffer(DeviceId device, Bytes size, MemoryKind kind, std::string name)
-      : id_(BufferId::next()), device_(device), size_(size), kind_(kind), name_(std::move(name)) {}
+  Buffer(DeviceId device, Bytes size, MemoryKind kind, std::string name, bool imported)
+      : id_(BufferId::next()),
+        device_(device),
+        size_(size),
+        kind_(kind),
+        imported_(imported),
+        name_(std::move(name)) {}
 
  private:
   BufferId id_;
   DeviceId device_;
   Bytes size_;
   MemoryKind kind_;
+  bool imported_;
   std::string name_;
   Ref<RangeOwner> owner_;
 };

@@ -14,9 +14,9 @@
 namespace holdfast::hal {
 
 struct BufferDesc {
-  Bytes size;
+  Bytes size{};
   MemoryKind kind = MemoryKind::device;
-  std::string name;
+  std::string name{};
 };
 
 // Host memory that the device is to use in place. The deleter runs once, after the last list that
@@ -24,9 +24,9 @@ struct BufferDesc {
 // refused.
 struct ExternalMemory {
   void* data = nullptr;
-  Bytes size;
-  std::function<void()> deleter;
-  std::string name;
+  Bytes size{};
+  std::function<void()> deleter{};
+  std::string name{};
 };
 
 // What a device had to leave behind when it was closed.

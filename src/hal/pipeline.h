@@ -56,10 +56,10 @@ struct SpirvModule {
 using Module = std::variant<HostFunction, SpirvModule>;
 
 struct PipelineDesc {
-  std::string name;
-  Module module;
+  std::string name{};
+  Module module{};
   uint32_t bindings = 0;  // how many every dispatch gives
-  Bytes parameter_bytes;  // how many every dispatch gives
+  Bytes parameter_bytes{};  // how many every dispatch gives
 };
 
 class Pipeline : public Resource {

@@ -15,9 +15,9 @@ class Core;
 class Stream;
 
 struct StreamOptions {
-  std::string name;
+  std::string name{};
   // Which queue; by default streams take turns over all of them.
-  std::optional<uint32_t> queue;
+  std::optional<uint32_t> queue{};
 };
 
 // The runtime of one device: its memory, its streams, what is in flight. Ref-counted; Streams and

@@ -11,7 +11,7 @@ namespace holdfast::runtime {
 struct Options {
   // Device memory that the Context may have at once, pooled ranges included
   // (HOLDFAST_MEMORY_LIMIT).
-  Bytes memory_limit;
+  Bytes memory_limit{};
   // Device buffers that it may have at once, imports included.
   uint32_t object_limit = 0;
 

@@ -111,8 +111,9 @@ void Stream::upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<cons
   check_range(to, range, "an upload");
   if (data.empty()) return;
   Core& core = context_->core();
-  // Memory that the host reaches and nobody is using needs no detour.
-  if (to->host_pointer() != nullptr && encoder_->is_idle()) {
+  // Memory that the host reaches and nobody is using needs no detour. Imported memory may have users we do not
+  // see, whom this stream was told to wait for.
+  if (to->host_pointer() != nullptr && (!to->buffer()->is_imported() || encoder_->is_idle())) {
     hal::AccessHistory::HostAccess access{range, hal::Access::write, "upload", false, 0};
     if (core.try_begin_host_access(*to, access)) {
       std::memcpy(to->host_pointer() + offset.value, data.data(), data.size());

@@ -33,7 +33,7 @@ Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, b
                        : fmt::format("{} of {} are in use", to_string(Bytes{before}),
                                      to_string(memory->limit)));
   }
-  Ref<CpuBuffer> buffer(new CpuBuffer(device, desc.size, desc.kind, desc.name));
+  Ref<CpuBuffer> buffer(new CpuBuffer(device, desc.size, desc.kind, desc.name, false));
   buffer->data_ = static_cast<std::byte*>(data);
   buffer->host_visible_ = host_visible || desc.kind != MemoryKind::device;
   buffer->memory_ = std::move(memory);
@@ -42,7 +42,7 @@ Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, b
 
 Ref<Buffer> CpuBuffer::import(DeviceId device, ExternalMemory memory) {
   Ref<CpuBuffer> buffer(
-      new CpuBuffer(device, memory.size, MemoryKind::device, std::move(memory.name)));
+      new CpuBuffer(device, memory.size, MemoryKind::device, std::move(memory.name), true));
   buffer->data_ = static_cast<std::byte*>(memory.data);
   buffer->deleter_ = std::move(memory.deleter);
   return buffer;

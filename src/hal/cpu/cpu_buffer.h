@@ -29,8 +29,8 @@ class CpuBuffer final : public Buffer {
   std::byte* data() const noexcept { return data_; }
 
  private:
-  CpuBuffer(DeviceId device, Bytes size, MemoryKind kind, std::string name)
-      : Buffer(device, size, kind, std::move(name)) {}
+  CpuBuffer(DeviceId device, Bytes size, MemoryKind kind, std::string name, bool imported)
+      : Buffer(device, size, kind, std::move(name), imported) {}
   std::byte* data_ = nullptr;
   bool host_visible_ = true;
   std::shared_ptr<CpuMemory> memory_;  // null: imported

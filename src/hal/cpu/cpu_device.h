@@ -11,10 +11,10 @@ namespace holdfast::hal {
 struct CpuOptions {
   uint32_t queues = 4;
   // Threads that help the queues' own; by default one for each further hardware thread.
-  std::optional<unsigned> helpers;
+  std::optional<unsigned> helpers{};
   // Off: memory of kind device cannot be mapped, as on a discrete GPU.
   bool device_memory_host_visible = true;
-  Bytes memory;  // zero: the machine's
+  Bytes memory{};  // zero: the machine's
   uint32_t max_buffers = 65536;
   Groups max_groups{0x7fffffff, 0x7fffffff, 0x7fffffff};
   // How long dropping the device lets lists in flight finish.
@@ -22,8 +22,8 @@ struct CpuOptions {
 
   // Faults for tests: asked before each creation of a buffer and each submit; a failure is returned
   // as the device's own. Called from any thread, with no lock held.
-  std::function<Failure(const BufferDesc&)> fail_allocation;
-  std::function<Failure(const Queue&)> fail_submit;
+  std::function<Failure(const BufferDesc&)> fail_allocation{};
+  std::function<Failure(const Queue&)> fail_submit{};
 };
 
 // The host CPU as a device: queues that run asynchronously to the caller, each on a thread of its

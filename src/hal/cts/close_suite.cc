@@ -197,4 +197,50 @@ TEST_P(Cts, a_native_callback_that_does_not_return_is_reported_and_its_memory_le
   EXPECT_TRUE(resolved(point));
 }
 
+TEST_P(Cts, a_second_close_does_not_say_clean_while_a_list_runs) {
+  const auto entered = std::make_shared<Counter>();
+  const auto release = std::make_shared<Counter>();
+  auto work = list("busy");
+  work.native(
+      [entered, release](const NativeCall&) {
+        entered->add();
+        EXPECT_TRUE(release->reaches(1));
+      },
+      {});
+  const Point point = submit(queue(), work);
+  ASSERT_TRUE(entered->reaches(1));
+  sync::Thread first("first", [&] { device().close(patience()); });
+  // The first close has begun once new work is refused.
+  for (const sync::Deadline limit = patience(); !limit.passed();) {
+    auto probe = list("probe");
+    if (!queue()->submit(probe).ok()) break;
+  }
+  Counter returned;
+  bool clean = false;
+  bool was_resolved = false;
+  sync::Thread second("second", [&] {
+    clean = device().close(at_once()).clean();
+    was_resolved = !point.pending();
+    returned.add();
+  });
+  // A second close may also wait for the first, which the list must then let go.
+  returned.reaches(1, sync::Deadline::after(std::chrono::seconds(1)));
+  release->add();
+  second.join();
+  first.join();
+  EXPECT_TRUE(!clean || was_resolved);
+}
+
+TEST_P(Cts, no_value_of_a_timeline_is_pending_once_its_device_is_gone) {
+  const Ref<Timeline> timeline = queue()->timeline();
+  auto work = list();
+  const Point point = submit(queue(), work);
+  ASSERT_TRUE(reached(point));
+  EXPECT_EQ(timeline->query(point.value.next()), PointState::pending);
+  drop_device();
+  EXPECT_EQ(timeline->query(point.value), PointState::reached);
+  EXPECT_EQ(timeline->wait(point.value.next(), at_once()), PointState::failed);
+  EXPECT_TRUE(timeline->failure(point.value.next()));
+}
+
 }  // namespace holdfast::hal::cts

@@ -136,6 +136,33 @@ TEST(CtsCpu, a_list_under_way_when_the_device_is_lost_fails_only_when_it_touches
   EXPECT_EQ(calls->value(), 0) << "no further group starts";
 }
 
+TEST(CtsCpu, a_list_of_a_lost_device_resolves_only_after_the_lists_it_waits_for) {
+  CpuRig rig;
+  const auto entered = std::make_shared<Counter>();
+  const auto release = std::make_shared<Counter>();
+  auto busy = rig.list("busy");
+  busy.native(
+      [entered, release](const NativeCall&) {
+        entered->add();
+        EXPECT_TRUE(release->reaches(1));
+      },
+      {});
+  const Point before = rig.queue->submit(busy).or_raise();
+  ASSERT_TRUE(entered->reaches(1));
+  auto waiting = rig.list("waiting");
+  const Wait on_busy{before, WaitKind::order};
+  const Point after =
+      rig.device->queues()[1]->submit(waiting, {rig.gate.order(), on_busy}).or_raise();
+  const Failure cause(ErrorCode::device_lost, "unplugged");
+  rig.device->lose(cause);
+  // Time to err: the host's gate need not be waited for any more, the busy list must be.
+  after.timeline->wait(after.value, sync::Deadline::after(std::chrono::milliseconds(100)));
+  EXPECT_TRUE(pending(after) || !pending(before));
+  release->add();
+  EXPECT_TRUE(failed_with(before, cause));
+  EXPECT_TRUE(failed_with(after, cause));
+}
+
 TEST(CtsCpu, a_submit_that_the_device_refuses_leaves_list_and_queue_as_they_were) {
   const Failure cause(ErrorCode::out_of_memory, "no room for the list");
   const auto armed = std::make_shared<std::atomic<bool>>(false);

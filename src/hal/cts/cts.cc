@@ -19,9 +19,9 @@ int Counter::value() const {
   return count_;
 }
 
-bool Counter::reaches(int count) const {
+bool Counter::reaches(int count, sync::Deadline deadline) const {
   sync::Lock lock(mutex_);
-  return changed_.wait_until(lock, patience(), [&] { return count_ >= count; });
+  return changed_.wait_until(lock, deadline, [&] { return count_ >= count; });
 }
 
 Words counting(size_t count, uint32_t first) {

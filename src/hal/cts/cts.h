@@ -6,6 +6,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,19 @@
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cts/kernels.h"
 #include "holdfast/hal/cts/registry.h"
+
+// What GoogleTest prints of values that do not compare equal.
+namespace holdfast {
+// NOLINTBEGIN(readability-identifier-naming): GoogleTest calls them by name.
+inline void PrintTo(const Failure& failure, std::ostream* out) {
+  *out << (failure ? "'" + failure.message() + "'" : "no failure");
+}
+namespace hal {
+inline void PrintTo(PointState state, std::ostream* out) { *out << to_string(state); }
+inline void PrintTo(TicketState state, std::ostream* out) { *out << to_string(state); }
+}  // namespace hal
+// NOLINTEND(readability-identifier-naming)
+}  // namespace holdfast
 
 namespace holdfast::hal::cts {
 
@@ -29,8 +43,8 @@ class Counter {
  public:
   void add();
   int value() const;
-  // Whether the count gets there within patience().
-  bool reaches(int count) const;
+  // Whether the count gets there in time.
+  bool reaches(int count, sync::Deadline deadline = patience()) const;
 
  private:
   mutable sync::Mutex mutex_;  // guards count_

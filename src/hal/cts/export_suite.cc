@@ -172,4 +172,34 @@ TEST_P(Cts, a_list_that_waits_for_an_imported_point_goes_with_its_device) {
   EXPECT_TRUE(reached(doorbell));
 }
 
+TEST_P(Cts, a_default_point_exports_as_readable) {
+  const auto exported = device().export_point(Point());
+  ASSERT_TRUE(exported.ok()) << exported.failure().message();
+  EXPECT_TRUE(is_readable(exported.value(), 0));
+}
+
+TEST_P(Cts, an_imported_point_can_be_exported_again) {
+  const HostEvent event;
+  const Point doorbell = device().import_point(event.duplicate(), "doorbell").or_raise();
+  const auto exported = device().export_point(doorbell);
+  ASSERT_TRUE(exported.ok()) << exported.failure().message();
+  EXPECT_FALSE(is_readable(exported.value(), 0));
+  event.set();
+  EXPECT_TRUE(is_readable(exported.value(), kPatienceMs));
+}
+
+TEST_P(Cts, a_descriptor_whose_other_end_is_closed_hangs_nobody) {
+  int ends[2] = {-1, -1};
+  ASSERT_EQ(::pipe(ends), 0);
+  const Point doorbell = device().import_point(UniqueFd(ends[0]), "pipe").or_raise();
+  auto work = list();
+  const Point point = submit(queue(), work, {{doorbell, WaitKind::data}});
+  EXPECT_TRUE(pending(point));
+  ::close(ends[1]);
+  ASSERT_TRUE(resolved(point));
+  ASSERT_TRUE(resolved(doorbell));
+  EXPECT_EQ(point.query(), doorbell.query());
+  EXPECT_EQ(point.failure(), doorbell.failure()) << "one cause, however often it is asked";
+}
+
 }  // namespace holdfast::hal::cts

@@ -321,4 +321,35 @@ TEST_P(Cts, a_thousand_lists_in_flight_are_kept_and_retired) {
   EXPECT_TRUE(data.deletions->reaches(1));
 }
 
+TEST_P(Cts, a_list_that_is_assigned_over_drops_its_holds_and_abandons_its_ticket) {
+  Imported data = imported(Words(64));
+  auto work = list("overwritten");
+  const auto ticket = work.ticket();
+  increment(work, data.allocation);
+  data.allocation.reset();
+  auto other = list("other");
+  const auto kept = other.ticket();
+  work = std::move(other);
+  EXPECT_EQ(ticket->state(), TicketState::abandoned);
+  EXPECT_EQ(kept->state(), TicketState::open);
+  EXPECT_EQ(work.name(), "other");
+  EXPECT_TRUE(data.deletions->reaches(1));
+  EXPECT_TRUE(reached(submit(queue(), work)));
+}
+
+TEST_P(Cts, a_list_whose_storage_was_taken_records_no_use_without_a_hold) {
+  Imported data = imported(Words(64));
+  auto work = list();
+  increment(work, data.allocation);
+  work.take_storage();
+  bool recorded = false;
+  try {
+    increment(work, data.allocation);
+    recorded = true;
+  } catch (const UsageError&) {
+  }
+  data.allocation.reset();
+  EXPECT_EQ(data.deletions->value(), recorded ? 0 : 1);
+}
+
 }  // namespace holdfast::hal::cts

@@ -198,6 +198,7 @@ TEST_P(Cts, a_list_is_submitted_once) {
 TEST_P(Cts, recording_into_a_submitted_list_is_refused) {
   const auto data = uploaded(Words(kElements, 1), "data");
   auto work = list("gone");
+  increment(work, data);
   ASSERT_TRUE(reached(submit(queue(), work)));
   EXPECT_THROW(increment(work, data), UsageError);
   EXPECT_THROW(work.fill(data, range(0, 4), std::byte{}), UsageError);

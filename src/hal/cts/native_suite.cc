@@ -188,6 +188,8 @@ TEST_P(Cts, declared_bindings_are_checked_and_held_like_any_other) {
   EXPECT_THAT(message_of_refusal([&] { work.native(nothing, too_long); }), HasSubstr("declared"));
   const std::vector null{Binding::of(Ref<Allocation>(), Access::read)};
   EXPECT_THROW(work.native(nothing, null), UsageError);
+  const std::vector many(kMaxBindings + 1, Binding::of(data.allocation, Access::read));
+  EXPECT_THROW(work.native(nothing, many), UsageError);
   EXPECT_TRUE(work.empty());
   const std::vector good{Binding::of(data.allocation, Access::read)};
   work.native(nothing, good);

@@ -303,4 +303,25 @@ TEST_P(Cts, a_program_of_another_device_is_refused) {
   EXPECT_TRUE(reached(submit(other->queues()[0], foreign))) << "consumed on success only";
 }
 
+TEST_P(Cts, slots_and_replay_parameters_whose_ranges_overflow_are_refused) {
+  const auto data = uploaded(Words(kElements), "data");
+  const ByteRange wrapping{kMaxBytes - 3_B, 8_B};
+  // Wherever it is refused, nobody may get as far as a list that could be submitted.
+  EXPECT_THAT(message_of_refusal([&] {
+                auto steps = list("wild slot");
+                steps.fill(Binding::of_slot(0, wrapping, Access::write), std::byte{1});
+                const auto program = device().create_program(steps).or_raise();
+                replay(program, {Binding::of(data, Access::write)});
+              }),
+              HasSubstr("wild slot"));
+  EXPECT_THAT(message_of_refusal([&] {
+                auto steps = list("wild parameters");
+                dispatch(steps, "affine", {Binding::of(data, Access::read_write)},
+                         Parameters::of_replay(wrapping), groups_for(kElements));
+                const auto program = device().create_program(steps).or_raise();
+                replay(program, {}, ByteVector(64));
+              }),
+              HasSubstr("wild parameters"));
+}
+
 }  // namespace holdfast::hal::cts

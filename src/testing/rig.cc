@@ -1,0 +1,167 @@
+#include "holdfast/testing/rig.h"
+
+#include <algorithm>
+#include <atomic>
+
+namespace holdfast::testing {
+
+using hal::Access;
+using hal::Binding;
+
+void Event::set() {
+  sync::Lock lock(mutex_);
+  set_ = true;
+  changed_.notify_all();
+}
+
+bool Event::is_set() const {
+  sync::Lock lock(mutex_);
+  return set_;
+}
+
+bool Event::wait() const {
+  sync::Lock lock(mutex_);
+  return changed_.wait_until(lock, sync::Deadline::after(kPatience), [this] { return set_; });
+}
+
+bool until(const std::function<bool()>& condition) {
+  const sync::Deadline deadline = sync::Deadline::after(kPatience);
+  for (unsigned attempt = 0; !condition(); ++attempt) {
+    if (deadline.passed()) return false;
+    sync::relax(attempt);
+  }
+  return true;
+}
+
+bool until_done(const hal::Point& point) {
+  return until([&] { return !point.pending(); });
+}
+
+Gate::Gate(runtime::Context& context) : timeline_(context.new_host_timeline("gate")) {}
+
+Gate::~Gate() { open(); }
+
+void Gate::open() {
+  if (point().pending()) timeline_->signal({1});
+}
+
+void Gate::fail(Failure cause) { timeline_->fail({1}, std::move(cause)); }
+
+Slow::Slow(runtime::Context& context, std::byte value) {
+  kernel_ = context.create_pipeline(
+      {"slow",
+       hal::HostFunction([running = running_, released = released_, value](const auto& g) {
+         running->set();
+         if (!released->wait()) throw std::runtime_error("nobody released the slow kernel");
+         std::ranges::fill(g.bindings[0], value);
+       }),
+       1,
+       {}});
+}
+
+bool blocks(const std::function<void()>& call) {
+  Event done;
+  bool interrupted = false;
+  sync::Thread thread("blocks", [&] {
+    try {
+      call();
+    } catch (const InterruptedError&) {
+      interrupted = true;
+    } catch (const std::exception& error) {
+      ADD_FAILURE() << "raised instead of blocking: " << error.what();
+    }
+    done.set();
+  });
+  const bool ended = until([&] {
+    runtime::interrupt_waits();
+    return done.is_set();
+  });
+  EXPECT_TRUE(ended) << "neither returned nor could be interrupted";
+  thread.join();
+  return interrupted;
+}
+
+Rig::Rig(hal::CpuOptions device_options, runtime::Options options)
+    : device(hal::CpuDevice::open(std::move(device_options))),
+      context(runtime::Context::create(device, options)) {}
+
+Ref<hal::Pipeline> Rig::add() {
+  if (!add_) {
+    add_ = context->create_pipeline(
+        {"add", hal::HostFunction([](const hal::HostGroup& g) {
+           const auto in = g.binding<const uint8_t>(0);
+           const auto out = g.binding<uint8_t>(1);
+           const auto value = g.parameter<uint8_t>();
+           for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint8_t>(in[i] + value);
+         }),
+         2, 1_B});
+  }
+  return add_;
+}
+
+Ref<hal::Pipeline> Rig::affine() {
+  if (!affine_) {
+    affine_ = context->create_pipeline(
+        {"affine", hal::HostFunction([](const hal::HostGroup& g) {
+           const auto value = g.parameter<uint8_t>();
+           for (uint8_t& b : g.binding<uint8_t>(0)) b = static_cast<uint8_t>(2 * b + value);
+         }),
+         1, 1_B});
+  }
+  return affine_;
+}
+
+Ref<hal::Pipeline> Rig::explode() {
+  if (!explode_) {
+    explode_ = context->create_pipeline(
+        {"explode",
+         hal::HostFunction([](const hal::HostGroup&) { throw std::runtime_error("it exploded"); }),
+         1,
+         {}});
+  }
+  return explode_;
+}
+
+Binding read_of(const Ref<hal::Allocation>& a) { return Binding::of(a, Access::read); }
+Binding write_of(const Ref<hal::Allocation>& a) { return Binding::of(a, Access::write); }
+Binding in_place(const Ref<hal::Allocation>& a) { return Binding::of(a, Access::read_write); }
+Binding part(const Ref<hal::Allocation>& a, uint64_t offset, uint64_t length, Access access) {
+  return Binding::of(a, {{offset}, {length}}, access);
+}
+
+void run_add(Rig& rig, runtime::Stream& stream, const Ref<hal::Allocation>& in,
+             const Ref<hal::Allocation>& out, uint8_t value, std::string_view label) {
+  stream.dispatch(rig.add(), std::array{read_of(in), write_of(out)}, hal::Parameters::of(value),
+                  {1, 1, 1}, label);
+}
+
+void run_affine(Rig& rig, runtime::Stream& stream, const Binding& at, uint8_t value) {
+  stream.dispatch(rig.affine(), {&at, 1}, hal::Parameters::of(value), {1, 1, 1});
+}
+
+void run_explode(Rig& rig, runtime::Stream& stream, const Ref<hal::Allocation>& out,
+                 std::string_view label) {
+  stream.dispatch(rig.explode(), std::array{write_of(out)}, {}, {1, 1, 1}, label);
+}
+
+void run_slow(const Slow& slow, runtime::Stream& stream, const Ref<hal::Allocation>& out) {
+  stream.dispatch(slow.kernel(), std::array{write_of(out)}, {}, {1, 1, 1});
+}
+
+std::vector<uint8_t> bytes_of(runtime::Stream& stream, const Ref<hal::Allocation>& from) {
+  std::vector<uint8_t> bytes(from->size().value);
+  stream.readback(from, {}, std::as_writable_bytes(std::span(bytes)), patient());
+  return bytes;
+}
+
+int value_of(runtime::Stream& stream, const Ref<hal::Allocation>& from) {
+  const std::vector<uint8_t> bytes = bytes_of(stream, from);
+  const bool same = std::ranges::all_of(bytes, [&](uint8_t b) { return b == bytes[0]; });
+  return same && !bytes.empty() ? bytes[0] : -1;
+}
+
+void put(runtime::Stream& stream, const Ref<hal::Allocation>& to, uint8_t value) {
+  stream.fill(write_of(to), std::byte{value});
+}
+
+}  // namespace holdfast::testing

@@ -1,0 +1,153 @@
+// Runs every benchmark of the project and prints one table. A benchmark named X has two sides, X/ours and X/reference,
+// which run interleaved in this one process; a benchmark without a reference is named X/ours alone.
+#include <benchmark/benchmark.h>
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "holdfast/base/error.h"
+#include "report.h"
+#include "workload_rows.h"
+
+namespace holdfast::bench {
+namespace {
+
+// Keeps the time of every repetition, by benchmark.
+class Collector final : public benchmark::BenchmarkReporter {
+ public:
+  bool ReportContext(const Context&) override { return true; }
+  void ReportRuns(const std::vector<Run>& runs) override {
+    for (const Run& run : runs) {
+      if (run.error_occurred) {
+        throw Error(ErrorCode::execution, fmt::format("benchmark {}: {}", run.benchmark_name(),
+                                                      run.error_message));
+      }
+      if (run.run_type != Run::RT_Iteration) continue;
+      std::string name = run.run_name.function_name;
+      if (!run.run_name.args.empty()) name += "/" + run.run_name.args;
+      if (samples_.find(name) == samples_.end()) order_.push_back(name);
+      double value = run.GetAdjustedRealTime();
+      // A benchmark that does several things an iteration says how many.
+      const auto per = run.counters.find("per");
+      if (per != run.counters.end()) value /= per->second.value;
+      samples_[name].push_back(value);
+      fmt::print(stderr, "\r  {} measurements, last {:<50}", ++count_, name);
+    }
+  }
+  void Finalize() override { fmt::print(stderr, "\r{:<90}\r", ""); }
+
+  std::vector<Row> rows() const {
+    std::vector<Row> rows;
+    for (const std::string& name : order_) {
+      const auto slash = name.find("/ours");
+      if (slash == std::string::npos) continue;
+      Row row;
+      row.name = name.substr(0, slash) + name.substr(slash + 5);
+      row.unit = "ns";
+      std::vector<double> ours = samples_.at(name);
+      std::sort(ours.begin(), ours.end());
+      row.ours = ours[ours.size() / 2];
+      const double middle = ours[ours.size() * 3 / 4] - ours[ours.size() / 4];
+      row.spread = row.ours > 0 ? middle / 2 / row.ours : 0;
+      const auto reference = samples_.find(name.substr(0, slash) + "/reference" + name.substr(slash + 5));
+      if (reference != samples_.end()) {
+        std::vector<double> theirs = reference->second;
+        std::sort(theirs.begin(), theirs.end());
+        row.reference = theirs[theirs.size() / 2];
+      }
+      rows.push_back(std::move(row));
+    }
+    // They ran in random order.
+    std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return natural(a.name) < natural(b.name); });
+    return rows;
+  }
+
+ private:
+  // "x/100" after "x/20".
+  static std::pair<std::string, long> natural(const std::string& name) {
+    const auto slash = name.rfind('/');
+    if (slash == std::string::npos) return {name, 0};
+    return {name.substr(0, slash), std::strtol(name.c_str() + slash + 1, nullptr, 10)};
+  }
+
+  std::map<std::string, std::vector<double>> samples_;
+  std::vector<std::string> order_;
+  size_t count_ = 0;
+};
+
+const Row* find(const std::vector<Row>& rows, const std::string& name) {
+  const auto found =
+      std::find_if(rows.begin(), rows.end(), [&](const Row& row) { return row.name == name; });
+  return found == rows.end() ? nullptr : &*found;
+}
+
+// Rows that are differences of others: what holding costs, and its share of an empty dispatch.
+void add_derived_rows(std::vector<Row>& rows) {
+  const auto difference = [&](const std::string& source, const std::string& name, const char* note) {
+    const Row* row = find(rows, source);
+    if (row == nullptr || row->reference == 0) return;
+    Row derived{name, "ns", std::max(0.0, row->ours - row->reference), 0, row->spread, note};
+    rows.push_back(derived);
+  };
+  difference("bind_repeated", "hold_repeated", "bind_repeated with holds minus without");
+  difference("bind_first", "hold_first", "bind_first with holds minus without");
+  const Row* hold = find(rows, "hold_repeated");
+  const Row* empty = find(rows, "empty_dispatch");
+  if (hold != nullptr && empty != nullptr) {
+    rows.push_back({"hold_share_of_an_empty_dispatch", "%", hold->ours / empty->ours * 100, 0, 0,
+                    "hold_repeated over empty_dispatch"});
+  }
+  const Row* few = find(rows, "hazard_prior/10");
+  if (few == nullptr) return;
+  const double base = few->ours;
+  for (Row& row : rows) {
+    if (row.name.rfind("hazard_prior/", 0) == 0) {
+      row.reference = base;
+      row.note = "per binding; reference: with 10 prior dispatches";
+    }
+  }
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("Holdfast's benchmarks: one table, ours against a reference measured in the same run");
+  std::string json;
+  std::string filter = ".*";
+  bool brief = false;
+  app.add_option("--json", json, "also write the rows to this file");
+  app.add_option("--filter", filter, "only benchmarks whose name matches this regular expression");
+  app.add_flag("--short", brief, "fewer repetitions and launches: to see that it works, not to measure");
+  CLI11_PARSE(app, argc, argv);
+
+  std::vector<std::string> words{argv[0],
+                                 "--benchmark_filter=" + filter,
+                                 fmt::format("--benchmark_repetitions={}", brief ? 2 : 9),
+                                 fmt::format("--benchmark_min_time={}", brief ? "0.01" : "0.05"),
+                                 "--benchmark_enable_random_interleaving=true"};
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  int count = static_cast<int>(arguments.size());
+  benchmark::Initialize(&count, arguments.data());
+  Collector collector;
+  benchmark::RunSpecifiedBenchmarks(&collector);
+  std::vector<Row> rows = collector.rows();
+  add_derived_rows(rows);
+  append_workload_rows(rows, filter, brief);
+  print_table(rows);
+  if (!json.empty()) write_json(rows, json);
+  return 0;
+}
+
+}  // namespace
+}  // namespace holdfast::bench
+
+int main(int argc, char** argv) {
+  try {
+    return holdfast::bench::run(argc, argv);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "error: {}\n", error.what());
+    return 1;
+  }
+}

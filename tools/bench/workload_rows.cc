@@ -1,0 +1,81 @@
+#include "workload_rows.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <optional>
+#include <regex>
+
+#include "holdfast/base/ablation.h"
+#include "workloads/growing_scratch.h"
+
+namespace holdfast::bench {
+namespace {
+
+using runtime::WaitReason;
+using workloads::GrowingScratch;
+using workloads::GrowingScratchResult;
+
+struct Regime {
+  const char* name;
+  double kernel_over_host;
+  uint64_t readback_every;
+};
+// The kernel's time as a multiple of the host's own cost of a launch.
+constexpr Regime kRegimes[] = {
+    {"keeps_up", 0.2, 100},
+    {"too_slow", 5.0, 100},
+    {"too_slow_never_read", 5.0, 0},
+};
+
+GrowingScratchResult measure(const GrowingScratch& workload, std::optional<Ablation> policy) {
+  std::optional<ScopedAblation> ablation;
+  if (policy) ablation.emplace(*policy);
+  return run(workload);
+}
+
+std::string describe_waits(const GrowingScratchResult& r) {
+  const auto& stats = r.stats;
+  const uint64_t budget = stats.waits_for(WaitReason::budget).count;
+  return fmt::format("{} unasked waits ({} for the oldest), {} readback waits, {} wrong of {} results",
+                     r.unasked_waits(), budget, stats.waits_for(WaitReason::readback).count, r.wrong,
+                     r.checked);
+}
+
+}  // namespace
+
+void append_workload_rows(std::vector<Row>& rows, const std::string& filter, bool brief) {
+  if (!std::regex_search("workload4", std::regex(filter))) return;
+  const auto host = workloads::host_cost_of_a_launch();
+  rows.push_back({"workload4_host_cost_of_a_launch", "ns", static_cast<double>(host.count()), 0, 0,
+                  "two flushes, three allocations, an upload"});
+  for (const Regime& regime : kRegimes) {
+    GrowingScratch workload;
+    workload.launches = brief ? 5'000 : 500'000;  // two flushes each: a million
+    workload.readback_every = regime.readback_every;
+    workload.kernel_time = sync::Duration(
+        static_cast<int64_t>(static_cast<double>(host.count()) * regime.kernel_over_host));
+    fmt::print(stderr, "\r  workload 4, {}: ours, ", regime.name);
+    const GrowingScratchResult ours = measure(workload, std::nullopt);
+    fmt::print(stderr, "FIFO of three, ");
+    const GrowingScratchResult fifo = measure(workload, Ablation::fifo_of_three_drains);
+    fmt::print(stderr, "every 32 ");
+    const GrowingScratchResult every = measure(workload, Ablation::drain_every_32_flushes);
+    fmt::print(stderr, "\r{:<90}\r", "");
+
+    const auto name = [&](const char* what) { return fmt::format("workload4_{}/{}", regime.name, what); };
+    const auto mib = [](const GrowingScratchResult& r) {
+      return static_cast<double>(r.stats.memory.deferred_peak.value) / (1 << 20);
+    };
+    rows.push_back({name("throughput_vs_fifo_of_3"), "per second", ours.launches_per_second(),
+                    fifo.launches_per_second(), 0, "ours: " + describe_waits(ours)});
+    rows.push_back({name("throughput_vs_every_32"), "per second", ours.launches_per_second(),
+                    every.launches_per_second(), 0, ""});
+    rows.push_back({name("deferred_peak_vs_fifo_of_3"), "MiB", mib(ours), mib(fifo), 0,
+                    "FIFO of 3: " + describe_waits(fifo)});
+    rows.push_back({name("deferred_peak_vs_every_32"), "MiB", mib(ours), mib(every), 0,
+                    "every 32: " + describe_waits(every)});
+  }
+}
+
+}  // namespace holdfast::bench
