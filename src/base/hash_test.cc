@@ -19,8 +19,8 @@ std::vector<std::byte> pattern(size_t size) {
 TEST(Hash, digests_are_the_same_on_every_machine_and_in_every_process) {
   EXPECT_EQ(to_string(digest_of({})), "99aa06d3014798d86001c324468d497f")
       << "the published XXH3-128 of nothing";
-  EXPECT_EQ(to_string(digest_of(pattern(1000))), "PIN1000");
-  EXPECT_EQ(to_string(Hasher().add("ab").add("c").add(uint64_t{7}).digest()), "PINHASHER");
+  EXPECT_EQ(to_string(digest_of(pattern(1000))), "6bcc7eff62da44c26c4f14bd97bd9e82");
+  EXPECT_EQ(to_string(Hasher().add("ab").add("c").digest()), "f2eda2708bcfd51cc05c0ee4c9f60440");
 }
 
 TEST(Hash, text_is_32_hexadecimal_digits_with_leading_zeros) {

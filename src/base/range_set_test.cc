@@ -52,7 +52,9 @@ void expect_well_formed(const RangeSet& set) {
   const ByteRange* before = nullptr;
   for (const ByteRange& r : set) {
     EXPECT_FALSE(r.empty());
-    if (before != nullptr) EXPECT_LT(before->end(), r.offset);
+    if (before != nullptr) {
+      EXPECT_LT(before->end(), r.offset);
+    }
     before = &r;
   }
 }
@@ -170,7 +172,9 @@ TEST(RangeSet, past_its_bound_it_never_claims_fewer_bytes) {
       expect_well_formed(set);
       joined = joined || bits.runs() > RangeSet::kMaxRanges;
       for (uint64_t i = 0; i < kSize; ++i) {
-        if (bits.test(i)) ASSERT_TRUE(set.contains(range(i, 1))) << "byte " << i;
+        if (bits.test(i)) {
+          ASSERT_TRUE(set.contains(range(i, 1))) << "byte " << i;
+        }
       }
     }
   }
@@ -183,7 +187,9 @@ TEST(RangeSet, a_hole_cut_into_a_full_set_loses_no_other_byte) {
   set.remove(range(510, 5));
   EXPECT_EQ(set.size(), RangeSet::kMaxRanges);
   for (uint64_t i = 0; i < RangeSet::kMaxRanges; ++i) {
-    if (i != 5) EXPECT_TRUE(set.contains(range(i * 100, 50)));
+    if (i != 5) {
+      EXPECT_TRUE(set.contains(range(i * 100, 50)));
+    }
   }
   EXPECT_TRUE(set.contains(range(500, 10)));
   EXPECT_TRUE(set.contains(range(515, 35)));
@@ -198,7 +204,9 @@ TEST(RangeSet, past_its_bound_it_joins_the_neighbours_with_the_smallest_gap) {
   EXPECT_EQ(set.size(), RangeSet::kMaxRanges);
   EXPECT_TRUE(set.contains(range(700, 150))) << "the gap of five bytes is claimed";
   for (uint64_t i = 0; i < RangeSet::kMaxRanges; ++i) {
-    if (i != 7) EXPECT_FALSE(set.overlaps(range(i * 100 + 50, 50))) << "gap " << i;
+    if (i != 7) {
+      EXPECT_FALSE(set.overlaps(range(i * 100 + 50, 50))) << "gap " << i;
+    }
   }
 }
 

@@ -114,18 +114,17 @@ void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>
     }
   };
   if (writes(access)) {
-    if (access == Access::write) {
-      forget_written(range, own.get());
-    }
+    // From now on this list vouches for the bytes: it overwrites them, or waits for the data of whoever
+    // wrote them and so fails if they failed.
+    forget_written(range, own.get());
     extend(writers_);
     if (writers_.size() > kMaxEntries) join_oldest_writer(own, waits);
+    return;
   }
-  if (reads(access)) {
-    extend(readers_);
-    if (readers_.size() > kMaxEntries) {
-      others_.add(readers_.front().ticket);
-      readers_.erase(readers_.begin());
-    }
+  extend(readers_);
+  if (readers_.size() > kMaxEntries) {
+    others_.add(readers_.front().ticket);
+    readers_.erase(readers_.begin());
   }
 }
 

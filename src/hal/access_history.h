@@ -91,7 +91,7 @@ class AccessHistory {
   // Writers whose bytes may still be read, oldest first; one entry a list. A writer that failed
   // keeps the bytes that nobody has overwritten since.
   Entries writers_;
-  // Readers since; one entry a lane's list.
+  // Those who only read; one entry a list.
   Entries readers_;
   // Everybody else who may still touch the bytes: earlier lives, overwritten writers and readers.
   Frontier others_;

@@ -283,7 +283,7 @@ void CommandList::mark_death(ResourceId id, BufferId buffer, ByteRange range) {
   mark.marked_range = range;
 }
 
-void CommandList::set_replay(Ref<Program> program, std::vector<BoundRange> slots,
+void CommandList::set_replay(const Ref<Program>& program, std::vector<BoundRange> slots,
                              std::vector<std::byte> parameters) {
   hold(*program);
   for (const BoundRange& slot : slots) {

@@ -82,7 +82,7 @@ class CommandList {
   void keep_users() noexcept { keeps_users_ = true; }
 
   // Makes an empty list a replay of `program`; see make_replay in program.h, which checks.
-  void set_replay(Ref<Program> program, std::vector<BoundRange> slots,
+  void set_replay(const Ref<Program>& program, std::vector<BoundRange> slots,
                   std::vector<std::byte> parameters);
   // Null for an ordinary list. A replay has no commands of its own: the Program's are executed with
   // these slots and parameters.

@@ -3,18 +3,11 @@
 #include <fmt/format.h>
 
 #include "holdfast/base/error.h"
+#include "holdfast/base/leave_alive.h"
 #include "holdfast/base/sync/task_local.h"
 
 namespace holdfast::hal {
 namespace {
-
-// What a device may still touch after its queue is gone; reachable, so that it is no leak by
-// accident.
-using LeftAlive = sync::Guarded<std::vector<std::unique_ptr<Submission>>>;
-LeftAlive& left_alive() {
-  static LeftAlive* const forever = new LeftAlive;  // NOLINT: outlives everything by intent
-  return *forever;
-}
 
 const sync::TaskLocalPointer<const Queue> kExecuting;
 
@@ -37,9 +30,7 @@ Queue::Queue(DeviceId device, uint32_t index, std::string name, Ref<Timeline> ti
 
 Queue::~Queue() {
   Retired finished = retire();
-  if (in_flight_.empty()) return;
-  auto left = left_alive().lock();
-  for (auto& submission : in_flight_) left->push_back(std::move(submission));
+  for (auto& submission : in_flight_) leave_alive(std::move(submission));
 }
 
 Queue::Turn::~Turn() {

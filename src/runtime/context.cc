@@ -74,8 +74,11 @@ void Context::synchronize(const WaitLimit& limit) {
   std::vector<hal::Point> points;
   for (const Ref<Encoder>& encoder : core_->encoders()) {
     Result<hal::Point> flushed = encoder->flush();
-    if (flushed) points.push_back(std::move(flushed).value());
-    if (!flushed && !first) first = flushed.failure();
+    if (!flushed) {
+      if (!first) first = flushed.failure();
+      continue;
+    }
+    points.push_back(std::move(flushed).value());
   }
   for (const hal::Point& point : points) {
     const hal::PointState state = core_->waits().wait(point, WaitReason::synchronize, limit);

@@ -18,8 +18,7 @@ struct Blocks {
 
   Block& add(Bytes size) {
     auto& block = all.emplace_back(std::make_unique<Block>());
-    block->buffer =
-        device->create_buffer({size, hal::MemoryKind::device, "block"}).or_raise();
+    block->buffer = device->create_buffer({size, hal::MemoryKind::device, "block"}).or_raise();
     pool.add_block(*block);
     return *block;
   }
@@ -38,11 +37,13 @@ TEST(RangePool, a_class_holds_its_request_and_wastes_at_most_an_eighth) {
 }
 
 TEST(RangePool, classes_grow_strictly_and_find_themselves) {
-  for (size_t c = 0; c < kSizeClasses; ++c) {
-    if (c > 0) ASSERT_GT(class_bytes(c), class_bytes(c - 1));
+  EXPECT_EQ(class_bytes(0), kSmallestClass);
+  EXPECT_EQ(class_that_holds(kSmallestClass), 0U);
+  for (size_t c = 1; c < kSizeClasses; ++c) {
+    ASSERT_GT(class_bytes(c), class_bytes(c - 1));
     ASSERT_EQ(class_that_holds(class_bytes(c)), c);
     ASSERT_EQ(class_within(class_bytes(c)), c);
-    if (c > 0) ASSERT_EQ(class_within(class_bytes(c) - 1_B), c - 1);
+    ASSERT_EQ(class_within(class_bytes(c) - 1_B), c - 1);
   }
   EXPECT_EQ(class_that_holds({}), 0U);
   EXPECT_GE(class_that_holds(kMaxBytes), kSizeClasses);

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "holdfast/base/error.h"
+#include "holdfast/base/log.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -38,7 +39,7 @@ void interrupt_waits() noexcept { interruptions.fetch_add(1); }
 // Counts one wait, from its construction to its end, however that comes.
 class Waits::Account {
  public:
-  Account(Counters& counters) : counters_(counters), start_(sync::now()) {}
+  explicit Account(Counters& counters) : counters_(counters), start_(sync::now()) {}
   ~Account() {
     const int64_t ns = (sync::now() - start_).count();
     counters_.count.fetch_add(1, std::memory_order_relaxed);
@@ -47,6 +48,7 @@ class Waits::Account {
     while (longest < ns && !counters_.longest_ns.compare_exchange_weak(longest, ns)) {
     }
   }
+  double ms() const { return static_cast<double>((sync::now() - start_).count()) / 1e6; }
   Account(const Account&) = delete;
   Account& operator=(const Account&) = delete;
 
@@ -60,7 +62,11 @@ void Waits::wait_until(const std::function<bool(sync::Deadline)>& ready, WaitRea
   const uint64_t before = interruptions.load();
   const Account account(counters_[static_cast<unsigned>(reason)]);
   for (;;) {
-    if (ready(earlier(limit.deadline, sync::Deadline::after(kInterruptCheck)))) return;
+    if (ready(earlier(limit.deadline, sync::Deadline::after(kInterruptCheck)))) {
+      log::note(log::Topic::waits, "waited {:.3f} ms for {} ({})", account.ms(), what,
+                to_string(reason));
+      return;
+    }
     if (interruptions.load() != before || (limit.interrupted && limit.interrupted())) {
       throw InterruptedError(
           fmt::format("the wait for {} ({}) was interrupted; nothing is lost, and "

@@ -87,26 +87,26 @@ Rig::Rig(hal::CpuOptions device_options, runtime::Options options)
 
 Ref<hal::Pipeline> Rig::add() {
   if (!add_) {
-    add_ = context->create_pipeline(
-        {"add", hal::HostFunction([](const hal::HostGroup& g) {
-           const auto in = g.binding<const uint8_t>(0);
-           const auto out = g.binding<uint8_t>(1);
-           const auto value = g.parameter<uint8_t>();
-           for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint8_t>(in[i] + value);
-         }),
-         2, 1_B});
+    add_ = context->create_pipeline({"add", hal::HostFunction([](const hal::HostGroup& g) {
+                                       const auto in = g.binding<const uint8_t>(0);
+                                       const auto out = g.binding<uint8_t>(1);
+                                       const auto value = g.parameter<uint8_t>();
+                                       for (size_t i = 0; i < out.size(); ++i)
+                                         out[i] = static_cast<uint8_t>(in[i] + value);
+                                     }),
+                                     2, 1_B});
   }
   return add_;
 }
 
 Ref<hal::Pipeline> Rig::affine() {
   if (!affine_) {
-    affine_ = context->create_pipeline(
-        {"affine", hal::HostFunction([](const hal::HostGroup& g) {
-           const auto value = g.parameter<uint8_t>();
-           for (uint8_t& b : g.binding<uint8_t>(0)) b = static_cast<uint8_t>(2 * b + value);
-         }),
-         1, 1_B});
+    affine_ = context->create_pipeline({"affine", hal::HostFunction([](const hal::HostGroup& g) {
+                                          const auto value = g.parameter<uint8_t>();
+                                          for (uint8_t& b : g.binding<uint8_t>(0))
+                                            b = static_cast<uint8_t>(2 * b + value);
+                                        }),
+                                        1, 1_B});
   }
   return affine_;
 }

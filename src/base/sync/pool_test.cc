@@ -44,7 +44,7 @@ TEST(WorkerPool, it_covers_every_index_exactly_once) {
   for (const unsigned helpers : {0U, 1U, 2U, 5U}) {
     WorkerPool pool("pool", helpers);
     EXPECT_EQ(pool.helpers(), helpers);
-    for (const uint64_t count : {0, 1, 2, 3, 7, 64, 100, 1001}) {
+    for (const uint64_t count : {0U, 1U, 2U, 3U, 7U, 64U, 100U, 1001U}) {
       for (const uint64_t grain : {uint64_t{1}, uint64_t{2}, uint64_t{3}, uint64_t{64},
                                    uint64_t{1000}, uint64_t{5000}, kMax - 1, kMax}) {
         Visits visits(count);
@@ -166,8 +166,11 @@ TEST(WorkerPoolDeathTest, its_destructor_waits_for_a_run_under_way) {
       changed.notify_all();
     });
     alive.run(2, 1, [&](uint64_t, uint64_t) {
-      if (kCaller.get() == nullptr) return;  // a helper's chunk
       Lock lock(mutex);
+      if (kCaller.get() == nullptr) {  // the helper leaves the other chunk to the caller
+        changed.wait(lock, [&] { return inside; });
+        return;
+      }
       inside = true;
       changed.notify_all();
       // Time to err.

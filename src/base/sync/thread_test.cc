@@ -119,12 +119,10 @@ TEST(Thread, a_thread_that_drops_its_own_object_is_detached) {
   const auto survived = std::make_shared<Signal>();
   auto owner = make_ref<Owner>();
   owner->thread = Thread("self", [ready, survived, raw = owner.get()] {
-    Ref<Owner> last(raw);
-    raw->release();  // the test's share
-    if (ready->arrives()) last.reset();
+    if (ready->arrives()) raw->release();
     survived->give();
   });
-  (void)owner.detach();
+  (void)owner.detach();  // its count is the thread's now
   ready->give();
   EXPECT_TRUE(survived->arrives()) << "it waited for itself";
 }

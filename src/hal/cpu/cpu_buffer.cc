@@ -53,7 +53,7 @@ CpuBuffer::~CpuBuffer() {
     std::free(data_);  // NOLINT: pairs with aligned_alloc
     memory_->used.fetch_sub(size().value);
     memory_->buffers.fetch_sub(1);
-  } else if (deleter_) {
+  } else if (deleter_ && fork_generation_ == sync::fork_generation()) {
     deleter_();
   }
 }

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 
+#include "holdfast/base/sync/process.h"
 #include "holdfast/hal/buffer.h"
 #include "holdfast/hal/device.h"
 
@@ -35,6 +36,7 @@ class CpuBuffer final : public Buffer {
   bool host_visible_ = true;
   std::shared_ptr<CpuMemory> memory_;  // null: imported
   std::function<void()> deleter_;
+  uint32_t fork_generation_ = sync::fork_generation();  // a forked child leaves the deleter to its parent
 };
 
 }  // namespace holdfast::hal

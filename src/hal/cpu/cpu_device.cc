@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "holdfast/base/leave_alive.h"
 #include "holdfast/base/sync/process.h"
 #include "holdfast/hal/cpu/cpu_buffer.h"
 #include "holdfast/hal/cpu/cpu_queue.h"
@@ -71,8 +72,7 @@ CpuDevice::CpuDevice(DeviceInfo info, CpuOptions options)
 CpuDevice::~CpuDevice() {
   if (state_->fork_generation != sync::fork_generation()) {
     for (const Ref<CpuQueue>& queue : state_->queues) queue->forget_thread();
-    new std::shared_ptr<State>(
-        state_);  // NOLINT: its threads are the parent's; nothing may join them
+    leave_alive(state_);  // the threads of its pool are the parent's; nothing may join them
     return;
   }
   close(sync::Deadline::after(options_.close_bound));

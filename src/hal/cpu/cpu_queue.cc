@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "holdfast/base/leave_alive.h"
+
 namespace holdfast::hal {
 namespace {
 
@@ -167,8 +169,7 @@ bool CpuQueue::join(sync::Deadline deadline) {
 
 void CpuQueue::forget_thread() {
   thread_.detach();
-  // The other process's thread still counts as using them.
-  new std::shared_ptr<Worker>(worker_);  // NOLINT: left alive by intent
+  leave_alive(worker_);
 }
 
 }  // namespace holdfast::hal

@@ -148,6 +148,7 @@ TEST_P(Cts, submits_that_race_with_a_close_are_run_or_refused) {
   std::atomic<bool> refused_otherwise{false};
   {
     std::vector<sync::Thread> threads;
+    threads.reserve(kThreads);
     for (int t = 0; t < kThreads; ++t) {
       threads.emplace_back("submitter", [&, t] {
         for (;;) {

@@ -240,7 +240,7 @@ Point Cts::failed_point(const Ref<Queue>& queue, const Failure& cause) {
   const Gate failing = gate("failing");
   failing.fail(cause);
   auto doomed = list("doomed");
-  const Point point = submit(queue, doomed, {failing.data()});
+  Point point = submit(queue, doomed, {failing.data()});
   EXPECT_TRUE(failed_with(point, cause));
   return point;
 }

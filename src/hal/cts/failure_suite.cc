@@ -225,14 +225,14 @@ TEST_P(Cts, failed_and_reached_points_of_one_timeline_keep_their_answers) {
   const Gate failing = gate();
   failing.fail(cause);
   std::vector<Point> points;
-  for (int i = 0; i < 40; ++i) {
+  for (size_t i = 0; i < 40; ++i) {
     auto work = list();
     points.push_back(submit(
         queue(), work, i % 2 == 1 ? std::vector{failing.data()} : std::vector{failing.order()}));
   }
   ASSERT_TRUE(resolved(points.back()));
   for (int round = 0; round < 2; ++round) {
-    for (int i = 0; i < 40; ++i) {
+    for (size_t i = 0; i < 40; ++i) {
       EXPECT_EQ(points[i].query(), i % 2 == 1 ? PointState::failed : PointState::reached) << i;
       EXPECT_EQ(points[i].failure(), i % 2 == 1 ? cause : Failure()) << i;
     }

@@ -275,8 +275,10 @@ TEST_P(Cts, users_and_holds_are_counted_apart) {
     EXPECT_EQ(work.holds().size(), 2U) << "a repeated bind holds no second time";
   }
   EXPECT_EQ(data->holds(), 0U);
-  const Ref<Allocation> second_user = data;
+  std::vector<Ref<Allocation>> users{data};
   EXPECT_EQ(data->users(), 2U);
+  users.clear();
+  EXPECT_EQ(data->users(), 1U);
 }
 
 TEST_P(Cts, storage_taken_from_a_list_serves_another) {

@@ -17,7 +17,8 @@ constexpr size_t kElements = 64;
 TEST_P(Cts, a_null_binding_is_refused_by_label_and_the_list_stays_usable) {
   const auto data = uploaded(Words(kElements, 1), "data");
   Ref<Allocation> moved_from = data;
-  const Ref<Allocation> moved_to = std::move(moved_from);
+  Ref<Allocation> moved_to;
+  moved_to.swap(moved_from);
   auto work = list("my list");
   EXPECT_THAT(message_of_refusal([&] {
                 dispatch(work, "increment", {Binding::of(moved_from, Access::read_write)}, {},

@@ -213,10 +213,10 @@ TEST_P(Cts, an_empty_list_resolves_in_its_turn) {
 }
 
 TEST_P(Cts, points_of_a_queue_resolve_in_order) {
-  constexpr int kLists = 50;
+  constexpr size_t kLists = 50;
   const auto data = uploaded(Words(kElements), "data");
   std::vector<Point> points;
-  for (int i = 0; i < kLists; ++i) {
+  for (size_t i = 0; i < kLists; ++i) {
     auto work = list();
     increment(work, data);
     points.push_back(submit(queue(), work));
@@ -227,10 +227,10 @@ TEST_P(Cts, points_of_a_queue_resolve_in_order) {
   }
   // The latest first: whatever is resolved, all before it must be.
   for (const sync::Deadline limit = patience(); !limit.passed();) {
-    int newest = kLists - 1;
-    while (newest >= 0 && points[newest].pending()) --newest;
-    for (int i = 0; i <= newest; ++i) ASSERT_EQ(points[i].query(), PointState::reached) << i;
-    if (newest == kLists - 1) break;
+    size_t done = kLists;
+    while (done > 0 && points[done - 1].pending()) --done;
+    for (size_t i = 0; i < done; ++i) ASSERT_EQ(points[i].query(), PointState::reached) << i;
+    if (done == kLists) break;
   }
   EXPECT_TRUE(reached(points.back()));
   EXPECT_EQ(read(data), Words(kElements, kLists));

@@ -250,13 +250,13 @@ TEST_P(Cts, a_host_timeline_keeps_its_answers) {
   timeline->fail_all_pending(end);
   timeline->fail_all_pending(Failure(ErrorCode::closed, "a second end"));
   timeline->signal({7});
-  for (const uint64_t value : {1, 2, 3, 5}) {
+  for (const uint64_t value : {1U, 2U, 3U, 5U}) {
     EXPECT_EQ(timeline->query({value}), PointState::reached) << value;
     EXPECT_FALSE(timeline->failure({value})) << value;
   }
   EXPECT_EQ(timeline->query({4}), PointState::failed);
   EXPECT_EQ(timeline->failure({4}), cause);
-  for (const uint64_t value : {6, 7, 1000}) {
+  for (const uint64_t value : {6U, 7U, 1000U}) {
     EXPECT_EQ(timeline->query({value}), PointState::failed) << value;
     EXPECT_EQ(timeline->failure({value}), end) << value;
   }

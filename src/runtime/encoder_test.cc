@@ -1,0 +1,328 @@
+#include <atomic>
+
+#include "holdfast/testing/rig.h"
+
+// Order inside a list and across streams, and what recording keeps alive.
+namespace holdfast::runtime {
+namespace {
+
+using hal::Access;
+using holdfast::testing::Gate;
+using holdfast::testing::Rig;
+namespace t = holdfast::testing;
+
+TEST(Encoder, independent_commands_get_no_barrier) {
+  Rig rig;
+  const auto stream = rig.stream();
+  std::vector<Ref<hal::Allocation>> all;
+  for (uint8_t i = 0; i < 8; ++i) {
+    all.push_back(stream->allocate(64_B));
+    t::put(*stream, all.back(), i);
+  }
+  EXPECT_EQ(rig.stats().barriers, 0U);
+  for (uint8_t i = 0; i < 8; ++i) EXPECT_EQ(t::value_of(*stream, all[i]), i);
+}
+
+TEST(Encoder, a_chain_gets_one_barrier_a_link) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto x = stream->allocate(64_B);
+  t::put(*stream, x, 0);
+  for (uint8_t i = 1; i <= 10; ++i) t::run_affine(rig, *stream, t::in_place(x), i);
+  EXPECT_EQ(rig.stats().barriers, 10U);
+  uint8_t expected = 0;
+  for (uint8_t i = 1; i <= 10; ++i) expected = static_cast<uint8_t>(2 * expected + i);
+  EXPECT_EQ(t::value_of(*stream, x), expected);
+}
+
+TEST(Encoder, disjoint_slices_share_a_wave_and_overlapping_ones_do_not) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto x = stream->allocate(64_B);
+  stream->fill(t::part(x, 0, 32, Access::write), std::byte{1});
+  stream->fill(t::part(x, 32, 32, Access::write), std::byte{2});
+  EXPECT_EQ(rig.stats().barriers, 0U);
+  stream->fill(t::part(x, 31, 2, Access::write), std::byte{3});
+  EXPECT_EQ(rig.stats().barriers, 1U);
+  const auto bytes = t::bytes_of(*stream, x);
+  EXPECT_EQ(bytes[30], 1);
+  EXPECT_EQ(bytes[31], 3);
+  EXPECT_EQ(bytes[32], 3);
+  EXPECT_EQ(bytes[33], 2);
+}
+
+TEST(Encoder, readers_of_one_result_share_a_wave) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto x = stream->allocate(64_B);
+  t::put(*stream, x, 7);
+  std::vector<Ref<hal::Allocation>> outs;
+  for (uint8_t i = 0; i < 5; ++i) {
+    outs.push_back(stream->allocate(64_B));
+    t::run_add(rig, *stream, x, outs.back(), i);
+  }
+  EXPECT_EQ(rig.stats().barriers, 1U);
+  for (uint8_t i = 0; i < 5; ++i) EXPECT_EQ(t::value_of(*stream, outs[i]), 7 + i);
+}
+
+TEST(Encoder, lists_need_no_barrier_between_them) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto x = stream->allocate(64_B);
+  t::put(*stream, x, 1);
+  stream->flush();
+  t::run_affine(rig, *stream, t::in_place(x), 1);
+  EXPECT_EQ(rig.stats().barriers, 0U);
+  EXPECT_EQ(t::value_of(*stream, x), 3);
+}
+
+TEST(Encoder, a_range_reused_in_the_open_list_gets_the_barrier_that_it_needs) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto out = stream->allocate(1_KiB);
+  auto first = stream->allocate(1_KiB);
+  t::put(*stream, first, 1);
+  t::run_add(rig, *stream, first, out, 0);
+  EXPECT_EQ(rig.stats().barriers, 1U);
+  first.reset();
+  const auto second = stream->allocate(1_KiB);
+  ASSERT_EQ(rig.stats().memory.reused_in_order, 1U);
+  t::put(*stream, second, 2);
+  EXPECT_EQ(rig.stats().barriers, 2U) << "the new life must not run beside the old one's reader";
+  EXPECT_EQ(t::value_of(*stream, out), 1);
+  EXPECT_EQ(t::value_of(*stream, second), 2);
+}
+
+TEST(Encoder, a_reused_range_needs_no_barrier_where_one_stands_already) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto a = stream->allocate(64_B);
+  const auto b = stream->allocate(64_B);
+  auto first = stream->allocate(1_KiB);
+  t::put(*stream, first, 1);
+  t::put(*stream, a, 3);
+  first.reset();
+  t::run_add(rig, *stream, a, b, 1);
+  EXPECT_EQ(rig.stats().barriers, 1U);
+  const auto second = stream->allocate(1_KiB);
+  ASSERT_EQ(rig.stats().memory.reused_in_order, 1U);
+  t::put(*stream, second, 2);
+  EXPECT_EQ(rig.stats().barriers, 1U);
+  EXPECT_EQ(t::value_of(*stream, second), 2);
+}
+
+TEST(Encoder, a_life_without_a_use_passes_the_earlier_ones_order_on) {
+  Rig rig;
+  const auto stream = rig.stream();
+  auto first = stream->allocate(1_KiB);
+  t::put(*stream, first, 1);
+  first.reset();
+  { const auto unused = stream->allocate(1_KiB); }
+  const auto third = stream->allocate(1_KiB);
+  ASSERT_EQ(rig.stats().memory.reused_in_order, 2U);
+  t::put(*stream, third, 2);
+  EXPECT_EQ(rig.stats().barriers, 1U);
+  EXPECT_EQ(t::value_of(*stream, third), 2);
+}
+
+TEST(Encoder, a_reused_range_first_bound_on_another_stream_waits_for_the_open_list) {
+  Rig rig;
+  const auto a = rig.stream("a", 0);
+  const auto b = rig.stream("b", 1);
+  Gate gate(*rig.context);
+  const auto out = a->allocate(1_KiB);
+  a->wait_for(gate.point());
+  auto first = a->allocate(1_KiB);
+  t::put(*a, first, 1);
+  t::run_add(rig, *a, first, out, 0);
+  first.reset();
+  const auto second = a->allocate(1_KiB);
+  ASSERT_EQ(rig.stats().memory.reused_in_order, 1U);
+  t::put(*b, second, 9);
+  const hal::Point later = b->flush();
+  EXPECT_EQ(rig.stats().submissions, 2U) << "a's open list had to be submitted";
+  EXPECT_TRUE(later.pending());
+  gate.open();
+  EXPECT_EQ(t::value_of(*b, second), 9);
+  EXPECT_EQ(t::value_of(*b, out), 1);
+}
+
+TEST(Encoder, everything_may_be_dropped_between_record_and_flush_and_after_it) {
+  for (const bool flush_first : {false, true}) {
+    Rig rig;
+    const auto stream = rig.stream("s", 0);
+    const auto other = rig.stream("other", 1);
+    Gate gate(*rig.context);
+    const auto out = stream->allocate(4_KiB);
+    stream->wait_for(gate.point());
+    auto in = stream->allocate(4_KiB, "in");
+    auto middle = stream->allocate(4_KiB, "middle");
+    t::put(*stream, in, 20);
+    {
+      const auto add =
+          rig.context->create_pipeline({"dropped",
+                                        hal::HostFunction([](const hal::HostGroup& g) {
+                                          for (size_t i = 0; i < g.bindings[1].size(); ++i)
+                                            g.bindings[1][i] = g.bindings[0][i];
+                                        }),
+                                        2,
+                                        {}});
+      stream->dispatch(add, std::array{t::read_of(in), t::write_of(middle)}, {}, {1, 1, 1});
+      stream->dispatch(add, std::array{t::read_of(middle), t::write_of(out)}, {}, {1, 1, 1});
+    }
+    if (flush_first) stream->flush();
+    in.reset();
+    middle.reset();
+    // Nobody else may get that memory, however much is asked for.
+    std::vector<Ref<hal::Allocation>> others;
+    for (int i = 0; i < 300; ++i) {
+      others.push_back(other->allocate(4_KiB));
+      t::put(*other, others.back(), 99);
+    }
+    ASSERT_TRUE(t::until_done(other->flush()));
+    stream->flush();
+    gate.open();
+    EXPECT_EQ(t::value_of(*stream, out), 20) << (flush_first ? "after flush" : "before flush");
+  }
+}
+
+TEST(Encoder, dead_memory_stays_held_until_its_list_was_seen_to_end) {
+  Rig rig;
+  const auto stream = rig.stream();
+  Gate gate(*rig.context);
+  stream->wait_for(gate.point());
+  auto x = stream->allocate(4_KiB);
+  t::put(*stream, x, 1);
+  x.reset();
+  EXPECT_EQ(rig.stats().memory.deferred, 4_KiB);
+  const hal::Point point = stream->flush();
+  rig.context->retire();
+  EXPECT_EQ(rig.stats().memory.deferred, 4_KiB);
+  gate.open();
+  ASSERT_TRUE(t::until_done(point));
+  EXPECT_EQ(rig.stats().memory.deferred, 4_KiB) << "finished but not seen";
+  EXPECT_EQ(rig.context->retire(), 1U);
+  EXPECT_EQ(rig.stats().memory.deferred, 0_B);
+}
+
+struct TwoStreams {
+  Rig rig;
+  Ref<Stream> a = rig.stream("a", 0);
+  Ref<Stream> b = rig.stream("b", 1);
+  Gate gate{*rig.context};
+  Ref<hal::Allocation> x = a->allocate(64_B, "x");
+  Ref<hal::Allocation> y = b->allocate(64_B, "y");
+};
+
+TEST(Encoder, a_read_on_another_stream_waits_for_the_write) {
+  TwoStreams s;
+  s.a->wait_for(s.gate.point());
+  t::put(*s.a, s.x, 5);
+  s.a->flush();
+  t::run_add(s.rig, *s.b, s.x, s.y, 1);
+  const hal::Point point = s.b->flush();
+  EXPECT_TRUE(point.pending());
+  s.gate.open();
+  EXPECT_EQ(t::value_of(*s.b, s.y), 6);
+}
+
+TEST(Encoder, a_write_on_another_stream_waits_for_the_read) {
+  TwoStreams s;
+  t::put(*s.a, s.x, 5);
+  s.b->wait_for(s.gate.point());
+  t::run_add(s.rig, *s.b, s.x, s.y, 1);
+  s.b->flush();
+  t::put(*s.a, s.x, 77);
+  const hal::Point point = s.a->flush();
+  EXPECT_TRUE(point.pending());
+  s.gate.open();
+  EXPECT_EQ(t::value_of(*s.b, s.y), 6);
+  EXPECT_EQ(t::value_of(*s.a, s.x), 77);
+}
+
+TEST(Encoder, a_write_on_another_stream_waits_for_the_write) {
+  TwoStreams s;
+  s.a->wait_for(s.gate.point());
+  t::put(*s.a, s.x, 5);
+  s.a->flush();
+  t::put(*s.b, s.x, 8);
+  const hal::Point point = s.b->flush();
+  EXPECT_TRUE(point.pending());
+  s.gate.open();
+  EXPECT_EQ(t::value_of(*s.b, s.x), 8);
+}
+
+TEST(Encoder, disjoint_slices_on_two_streams_do_not_wait_for_each_other) {
+  TwoStreams s;
+  s.a->wait_for(s.gate.point());
+  s.a->fill(t::part(s.x, 0, 32, Access::write), std::byte{1});
+  s.a->flush();
+  s.b->fill(t::part(s.x, 32, 32, Access::write), std::byte{2});
+  EXPECT_TRUE(t::until_done(s.b->flush()));
+}
+
+TEST(Encoder, two_streams_may_read_the_same_bytes_at_once) {
+  TwoStreams s;
+  t::put(*s.a, s.x, 5);
+  ASSERT_TRUE(t::until_done(s.a->flush()));
+  const auto out = s.a->allocate(64_B);
+  s.a->wait_for(s.gate.point());
+  t::run_add(s.rig, *s.a, s.x, out, 1);
+  s.a->flush();
+  t::run_add(s.rig, *s.b, s.x, s.y, 2);
+  EXPECT_TRUE(t::until_done(s.b->flush()));
+  EXPECT_EQ(t::value_of(*s.b, s.y), 7);
+}
+
+TEST(Encoder, depending_on_another_streams_open_list_submits_it) {
+  TwoStreams s;
+  t::put(*s.a, s.x, 5);
+  EXPECT_EQ(s.rig.stats().submissions, 0U);
+  t::run_add(s.rig, *s.b, s.x, s.y, 1);
+  EXPECT_EQ(s.rig.stats().submissions, 1U);
+  EXPECT_EQ(t::value_of(*s.b, s.y), 6);
+}
+
+TEST(Encoder, streams_that_share_a_queue_keep_their_order) {
+  Rig rig({.queues = 1, .helpers = 0});
+  const auto a = rig.stream("a");
+  const auto b = rig.stream("b");
+  const auto x = a->allocate(64_B);
+  t::put(*a, x, 1);
+  for (uint8_t i = 0; i < 50; ++i) {
+    t::run_affine(rig, *(i % 2 == 0 ? b : a), t::in_place(x), i);
+  }
+  uint8_t expected = 1;
+  for (uint8_t i = 0; i < 50; ++i) expected = static_cast<uint8_t>(2 * expected + i);
+  EXPECT_EQ(t::value_of(*a, x), expected);
+}
+
+TEST(Encoder, two_threads_whose_streams_need_each_other_do_not_deadlock) {
+  for (const uint32_t queues : {1U, 2U}) {
+    Rig rig({.queues = queues, .helpers = 0}, {});
+    const auto add = rig.add();
+    const std::array streams{rig.stream("a"), rig.stream("b")};
+    const std::array memory{streams[0]->allocate(64_B), streams[1]->allocate(64_B)};
+    t::put(*streams[0], memory[0], 0);
+    t::put(*streams[1], memory[1], 0);
+    rig.context->synchronize();
+    const auto work = [&](size_t me) {
+      const uint8_t one = 1;
+      for (int i = 0; i < 500; ++i) {
+        streams[me]->dispatch(add, std::array{t::read_of(memory[1 - me]), t::write_of(memory[me])},
+                              hal::Parameters::of(one), {1, 1, 1});
+        if (i % 7 == 0) streams[me]->flush();
+      }
+    };
+    sync::Thread first("first", [&] { work(0); });
+    sync::Thread second("second", [&] { work(1); });
+    first.join();
+    second.join();
+    rig.context->synchronize(t::patient());
+    EXPECT_GE(t::value_of(*streams[0], memory[0]), 0) << "torn by an unordered access";
+    EXPECT_GE(t::value_of(*streams[1], memory[1]), 0);
+  }
+}
+
+}  // namespace
+}  // namespace holdfast::runtime
