@@ -62,19 +62,24 @@ std::optional<uint64_t> number(const char* name) {
 
 std::optional<Bytes> parse_bytes(std::string_view source) {
   const std::string word = lowered(trimmed(source));
+  const char* const last = word.data() + word.size();
+  // Whole numbers are read as such: a double cannot name every byte of a large size.
+  uint64_t whole = 0;
+  const auto as_whole = std::from_chars(word.data(), last, whole);
   double count = 0;
-  const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), count);
-  if (error != std::errc() || !(count >= 0)) return std::nullopt;
+  const auto as_double = std::from_chars(word.data(), last, count);
+  if (as_double.ec != std::errc() || !(count >= 0)) return std::nullopt;
   const std::string_view unit =
-      trimmed(std::string_view(end, static_cast<size_t>(word.data() + word.size() - end)));
-  double scale = 0;
+      trimmed(std::string_view(as_double.ptr, static_cast<size_t>(last - as_double.ptr)));
+  uint64_t scale = 0;
   if (unit.empty() || unit == "b") scale = 1;
-  if (unit == "k" || unit == "kb" || unit == "kib") scale = 0x1p10;
-  if (unit == "m" || unit == "mb" || unit == "mib") scale = 0x1p20;
-  if (unit == "g" || unit == "gb" || unit == "gib") scale = 0x1p30;
-  if (unit == "t" || unit == "tb" || unit == "tib") scale = 0x1p40;
-  const double total = count * scale;
+  if (unit == "k" || unit == "kb" || unit == "kib") scale = uint64_t{1} << 10;
+  if (unit == "m" || unit == "mb" || unit == "mib") scale = uint64_t{1} << 20;
+  if (unit == "g" || unit == "gb" || unit == "gib") scale = uint64_t{1} << 30;
+  if (unit == "t" || unit == "tb" || unit == "tib") scale = uint64_t{1} << 40;
+  const double total = count * static_cast<double>(scale);
   if (scale == 0 || !(total < 0x1p63)) return std::nullopt;
+  if (as_whole.ec == std::errc() && as_whole.ptr == as_double.ptr) return Bytes{whole * scale};
   return Bytes{static_cast<uint64_t>(std::floor(total))};
 }
 

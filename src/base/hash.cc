@@ -21,16 +21,21 @@ Hasher::Hasher(Hasher&&) noexcept = default;
 Hasher& Hasher::operator=(Hasher&&) noexcept = default;
 
 Hasher& Hasher::add(std::span<const std::byte> field) {
-  add(uint64_t{field.size()});
+  add_raw(field.size());
   XXH3_128bits_update(&state_->xxh, field.data(), field.size());
   return *this;
 }
 
 Hasher& Hasher::add(uint64_t field) {
+  add_raw(sizeof field);
+  add_raw(field);
+  return *this;
+}
+
+void Hasher::add_raw(uint64_t field) {
   std::array<unsigned char, 8> little{};
   for (unsigned i = 0; i < 8; ++i) little.at(i) = static_cast<unsigned char>(field >> (8 * i));
   XXH3_128bits_update(&state_->xxh, little.data(), little.size());
-  return *this;
 }
 
 Digest Hasher::digest() const {

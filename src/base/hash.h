@@ -33,6 +33,8 @@ class Hasher {
   Digest digest() const;
 
  private:
+  // Eight bytes, little-endian, without a length.
+  void add_raw(uint64_t field);
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -15,9 +15,7 @@ using AppleId = Id<struct AppleTag>;
 using PearId = Id<struct PearTag>;
 
 template <typename A, typename B>
-concept Comparable = requires(A a, B b) {
-  a == b;
-};
+concept Comparable = requires(A a, B b) { a == b; };
 
 TEST(Id, a_default_id_is_nobody) {
   EXPECT_FALSE(AppleId());

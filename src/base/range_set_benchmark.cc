@@ -5,7 +5,8 @@
 namespace holdfast {
 namespace {
 
-// Adding disjoint slices that do not touch, per slice: where the bound joins them, and far below it.
+// Adding disjoint slices that do not touch, per slice: where the bound joins them, and far below
+// it.
 void add_slices(benchmark::State& state) {
   const auto slices = static_cast<uint64_t>(state.range(0));
   for (auto _ : state) {

@@ -13,7 +13,11 @@ namespace {
 constexpr size_t kMaxEntries = 16;
 
 void add_wait(std::vector<Wait>& waits, const Ticket& ticket, WaitKind kind) {
-  if (ticket.state() != TicketState::submitted) return;
+  // A writer that was seen to fail after the caller looked still has a Point to take the failure
+  // from.
+  const TicketState state = ticket.state();
+  const bool failed = state == TicketState::seen && kind == WaitKind::data && ticket.failure();
+  if (state != TicketState::submitted && !failed) return;
   Wait wait{ticket.point(), kind};
   for (Wait& present : waits) {
     if (present.point != wait.point) continue;
@@ -114,8 +118,8 @@ void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>
     }
   };
   if (writes(access)) {
-    // From now on this list vouches for the bytes: it overwrites them, or waits for the data of whoever
-    // wrote them and so fails if they failed.
+    // From now on this list vouches for the bytes: it overwrites them, or waits for the data of
+    // whoever wrote them and so fails if they failed.
     forget_written(range, own.get());
     extend(writers_);
     if (writers_.size() > kMaxEntries) join_oldest_writer(own, waits);

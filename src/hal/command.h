@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -11,6 +12,9 @@
 #include "holdfast/hal/pipeline.h"
 
 namespace holdfast::hal {
+
+// Slots of a Program are numbered from zero, below this.
+inline constexpr int32_t kMaxSlots = 256;
 
 // A use of a range, as callers give it: of an Allocation (borrowed for the call; the call that
 // records it takes the hold), or of a Program's slot, to be bound at each replay.
@@ -28,7 +32,7 @@ struct Binding {
   }
   // The range counts from the start of what the slot is bound to.
   static Binding of_slot(uint32_t slot, ByteRange range, Access access) {
-    return {nullptr, range, access, static_cast<int32_t>(slot)};
+    return {nullptr, range, access, static_cast<int32_t>(std::min<uint32_t>(slot, kMaxSlots))};
   }
 };
 

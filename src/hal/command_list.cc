@@ -69,6 +69,12 @@ std::string CommandList::describe() const {
   return fmt::format("list '{}' (id {})", name_, id_.value);
 }
 
+void CommandList::check_open() const {
+  if (ticket_ && ticket_->state() == TicketState::open) return;
+  throw UsageError(fmt::format(
+      "{} was submitted, moved from or abandoned, and records nothing any more", describe()));
+}
+
 std::string CommandList::where(const char* verb, std::string_view label) const {
   return label.empty() ? fmt::format("{} in {}", verb, describe())
                        : fmt::format("{} '{}' in {}", verb, label, describe());
@@ -82,7 +88,14 @@ void CommandList::check_bindings(std::span<const Binding> bindings, std::string_
   for (size_t i = 0; i < bindings.size(); ++i) {
     const Binding& b = bindings[i];
     if (b.allocation == nullptr) {
-      if (b.slot >= 0) continue;
+      if (b.slot >= 0 && b.slot < kMaxSlots && b.range.fits_in(kMaxBytes)) continue;
+      if (b.slot >= 0) {
+        throw UsageError(
+            fmt::format("{}: binding {} asks for {} bytes from byte {} of slot {}; slots are "
+                        "numbered below {}, and a range must end within 64 bits",
+                        where("a command", label), i, b.range.length.value, b.range.offset.value,
+                        b.slot, kMaxSlots));
+      }
       throw UsageError(fmt::format("{}: binding {} names no allocation (was its Ref moved from?)",
                                    where("a command", label), i));
     }
@@ -113,6 +126,13 @@ void CommandList::check_dispatch(const Ref<Pipeline>& pipeline, std::span<const 
   }
   const uint64_t bytes =
       parameters.from_replay ? parameters.replay_range.length.value : parameters.bytes.size();
+  if (parameters.from_replay && !parameters.replay_range.fits_in(kMaxBytes)) {
+    throw UsageError(
+        fmt::format("{}: {} is to take {} bytes from byte {} of a replay's parameters, which "
+                    "ends beyond 64 bits",
+                    where("a dispatch", label), pipeline->describe(), bytes,
+                    parameters.replay_range.offset.value));
+  }
   if (bytes > kMaxParameterBytes.value) {
     throw UsageError(fmt::format("{}: {} bytes of parameters were given to {}, and the limit is {}",
                                  where("a dispatch", label), bytes, pipeline->describe(),
@@ -177,10 +197,8 @@ std::byte* CommandList::grow(size_t bytes) {
 
 Command& CommandList::append(CommandKind kind, std::span<const Binding> bindings,
                              std::span<const std::byte> parameters, std::string_view label) {
-  if (!ticket_ || ticket_->state() != TicketState::open) {
-    throw UsageError(fmt::format(
-        "{} was submitted, moved from or abandoned, and records nothing any more", describe()));
-  }
+  check_open();
+  storage_.holds.reserve(bindings.size() + 1);
   label = label.substr(0, 1024);
   const size_t bytes = aligned(sizeof(Command) + bindings.size() * sizeof(BoundRange) +
                                parameters.size() + label.size());
@@ -261,6 +279,7 @@ void CommandList::native(NativeCallback callback, std::span<const Binding> bindi
   if (!callback) {
     throw UsageError(fmt::format("{}: the callback is empty", where("a native command", label)));
   }
+  check_open();
   check_bindings(bindings, label);
   natives_.push_back(std::move(callback));
   append(CommandKind::native, bindings, {}, label).native_index =
@@ -297,7 +316,9 @@ void CommandList::set_replay(const Ref<Program>& program, std::vector<BoundRange
 void CommandList::abandon(Failure why) { ticket_->mark_abandoned(std::move(why)); }
 
 CommandList::Storage CommandList::take_storage() {
+  if (ticket_ && ticket_->state() == TicketState::open) abandon({});
   used_ = 0;
+  command_count_ = barrier_count_ = 0;
   program_ = nullptr;
   storage_.holds.clear();
   return std::exchange(storage_, {});

@@ -125,7 +125,8 @@ class CommandList {
 
   // It will never run: dependants get the failure. Only while its Ticket is open.
   void abandon(Failure why);
-  // Gives back the memory for another list, with all holds dropped (so: no lock may be held).
+  // Gives back the memory for another list, with all holds dropped (so: no lock may be held). Ends
+  // the list: an open one is abandoned without a failure.
   Storage take_storage();
 
  private:
@@ -133,6 +134,7 @@ class CommandList {
                   std::span<const std::byte> parameters, std::string_view label);
   void make_room(size_t bytes);
   std::byte* grow(size_t bytes);
+  void check_open() const;
   std::string where(const char* verb, std::string_view label) const;
 
   ListId id_;

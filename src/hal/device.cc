@@ -10,8 +10,13 @@ Result<Ref<HostTimeline>> Device::create_host_timeline(std::string name) {
 }
 
 Result<UniqueFd> Device::export_point(const Point& point) {
+  // Nothing to wait for: value zero of any timeline is resolved from the start.
+  if (!point.timeline) return make_ref<HostTimeline>(DeviceId{}, "nothing")->export_value({});
   if (auto* timeline = dynamic_cast<HostTimeline*>(point.timeline.get())) {
     return timeline->export_value(point.value);
+  }
+  if (auto* timeline = dynamic_cast<DescriptorTimeline*>(point.timeline.get())) {
+    return timeline->export_value();
   }
   return Failure(ErrorCode::unsupported, fmt::format("{} cannot be exported by device '{}'",
                                                      to_string(point), info().name));

@@ -11,11 +11,11 @@ struct DeviceInfo {
   std::string name;         // "cpu", "vulkan:0"
   std::string description;  // for people: "host CPU, 2 threads"
   uint32_t queues = 1;
-  Groups max_groups{0x7fffffff, 0x7fffffff, 0x7fffffff};
-  Bytes max_buffer;             // of one Buffer
-  Bytes memory;                 // in all
-  uint32_t max_buffers = 0;     // live at once
-  Bytes buffer_alignment{256};  // of every Allocation's offset
+  Groups max_groups{0x7fffffff, 65535, 65535};  // their product fits in 63 bits
+  Bytes max_buffer;                             // of one Buffer
+  Bytes memory;                                 // in all
+  uint32_t max_buffers = 0;                     // live at once
+  Bytes buffer_alignment{256};                  // of every Allocation's offset
   bool device_memory_host_visible = false;
 };
 

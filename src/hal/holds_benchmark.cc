@@ -18,8 +18,7 @@ struct Fixture {
   Ref<CpuDevice> device = CpuDevice::open({.queues = 1, .helpers = 0});
   Ref<Buffer> block = device->create_buffer({1_MiB, MemoryKind::device, "block"}).or_raise();
   Ref<Pipeline> kernel =
-      device
-          ->create_pipeline({"nothing", HostFunction([](const HostGroup&) {}), kBindings, {}})
+      device->create_pipeline({"nothing", HostFunction([](const HostGroup&) {}), kBindings, {}})
           .or_raise();
   std::vector<Ref<Allocation>> memory;
   std::vector<std::array<Binding, kBindings>> bindings;

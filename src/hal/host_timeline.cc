@@ -131,6 +131,22 @@ Result<UniqueFd> HostTimeline::export_value(TimelineValue value) {
   return theirs;
 }
 
+DescriptorTimeline::DescriptorTimeline(UniqueFd descriptor, std::string name)
+    : Timeline(DeviceId{}, std::move(name)),
+      descriptor_(std::move(descriptor)),
+      unreachable_(ErrorCode::environment,
+                   fmt::format("the imported Point '{}' can never be reached: its descriptor was "
+                               "closed or is not readable",
+                               this->name())) {}
+
+Result<UniqueFd> DescriptorTimeline::export_value() const {
+  UniqueFd copy(::dup(descriptor_.get()));
+  if (copy) return copy;
+  return Failure(ErrorCode::environment,
+                 fmt::format("the imported Point '{}' cannot be exported: {}", name(),
+                             std::strerror(errno)));  // NOLINT(concurrency-mt-unsafe)
+}
+
 PointState DescriptorTimeline::look(TimelineValue value, int timeout_ms) const noexcept {
   if (value.value == 0 || reached_.load(std::memory_order_acquire)) return PointState::reached;
   pollfd watched{descriptor_.get(), POLLIN, 0};
@@ -143,11 +159,7 @@ PointState DescriptorTimeline::look(TimelineValue value, int timeout_ms) const n
 PointState DescriptorTimeline::query(TimelineValue value) const noexcept { return look(value, 0); }
 
 Failure DescriptorTimeline::failure(TimelineValue value) const {
-  if (query(value) != PointState::failed) return {};
-  return Failure(ErrorCode::environment,
-                 fmt::format("the imported Point '{}' can never be reached: its descriptor was "
-                             "closed or is not readable",
-                             name()));
+  return query(value) == PointState::failed ? unreachable_ : Failure();
 }
 
 PointState DescriptorTimeline::wait(TimelineValue value, sync::Deadline deadline) const {

@@ -63,8 +63,9 @@ class HostTimeline final : public Timeline {
 // A timeline with one value, reached once a file descriptor is readable.
 class DescriptorTimeline final : public Timeline {
  public:
-  DescriptorTimeline(UniqueFd descriptor, std::string name)
-      : Timeline(DeviceId{}, std::move(name)), descriptor_(std::move(descriptor)) {}
+  DescriptorTimeline(UniqueFd descriptor, std::string name);
+  // Another descriptor for the same event.
+  Result<UniqueFd> export_value() const;
   PointState query(TimelineValue value) const noexcept override;
   Failure failure(TimelineValue value) const override;
   PointState wait(TimelineValue value, sync::Deadline deadline) const override;
@@ -72,6 +73,7 @@ class DescriptorTimeline final : public Timeline {
  private:
   PointState look(TimelineValue value, int timeout_ms) const noexcept;
   UniqueFd descriptor_;
+  Failure unreachable_;  // what a descriptor that cannot become readable answers
   mutable std::atomic<bool> reached_{false};
 };
 

@@ -58,7 +58,7 @@ using Module = std::variant<HostFunction, SpirvModule>;
 struct PipelineDesc {
   std::string name{};
   Module module{};
-  uint32_t bindings = 0;  // how many every dispatch gives
+  uint32_t bindings = 0;    // how many every dispatch gives
   Bytes parameter_bytes{};  // how many every dispatch gives
 };
 

@@ -37,7 +37,7 @@ Queue::Turn::~Turn() {
   if (!queue_) return;
   {
     sync::Lock lock(queue_->turn_mutex_);
-    queue_->turn_taken_ = false;
+    queue_->turn_taker_ = nullptr;
   }
   queue_->turn_free_.notify_one();
 }
@@ -48,16 +48,21 @@ std::optional<Queue::Turn> Queue::try_take_turn() {
         fmt::format("a native callback that runs on {} cannot submit to {} itself", name_, name_));
   }
   sync::Lock lock(turn_mutex_);
-  if (turn_taken_) return std::nullopt;
-  turn_taken_ = true;
+  if (turn_taker_ != nullptr) return std::nullopt;
+  turn_taker_ = sync::this_task();
   return Turn(Ref<Queue>(this));
 }
 
 std::optional<Queue::Turn> Queue::take_turn(sync::Deadline deadline) {
   if (auto turn = try_take_turn()) return turn;
   sync::Lock lock(turn_mutex_);
-  if (!turn_free_.wait_until(lock, deadline, [&] { return !turn_taken_; })) return std::nullopt;
-  turn_taken_ = true;
+  if (turn_taker_ == sync::this_task()) {
+    throw UsageError(fmt::format("a task that has the turn of {} asks for it again", name_));
+  }
+  if (!turn_free_.wait_until(lock, deadline, [&] { return turn_taker_ == nullptr; })) {
+    return std::nullopt;
+  }
+  turn_taker_ = sync::this_task();
   return Turn(Ref<Queue>(this));
 }
 

@@ -53,10 +53,10 @@ class Queue : public RefCounted {
   DeviceId device() const noexcept { return device_; }
   const Ref<Timeline>& timeline() const noexcept { return timeline_; }
 
-  // Nothing where another task has the turn.
+  // Nothing where the turn is taken. UsageError for a `native` callback of this queue.
   std::optional<Turn> try_take_turn();
-  // Blocks until it is free or the deadline has passed. UsageError for a `native` callback that
-  // asks for the turn of the queue it runs on.
+  // Blocks until it is free or the deadline has passed. UsageError where that could never be: for
+  // a `native` callback of this queue, and for a task that has the turn already.
   std::optional<Turn> take_turn(sync::Deadline deadline = sync::Deadline::never());
 
   // On success the list is consumed, its Ticket has its Point, and all of it is kept until retired.
@@ -122,10 +122,10 @@ class Queue : public RefCounted {
   Ref<Timeline> timeline_;
   std::shared_ptr<std::atomic<uint64_t>> submission_counter_;
 
-  sync::Mutex turn_mutex_;  // guards turn_taken_
+  sync::Mutex turn_mutex_;  // guards turn_taker_
   sync::Condition turn_free_;
-  bool turn_taken_ = false;
-  TimelineValue last_value_;  // guarded by having the turn
+  const void* turn_taker_ = nullptr;  // the task that took the turn, while it is taken
+  TimelineValue last_value_;          // guarded by having the turn
 
   mutable sync::Mutex mutex_;  // guards in_flight_
   std::deque<std::unique_ptr<Submission>> in_flight_;

@@ -35,28 +35,26 @@ void Ticket::mark_abandoned(Failure failure) {
 
 void Frontier::add(const Ref<Ticket>& ticket) {
   if (ticket->is_over()) return;
-  for (size_t i = 0; i < tickets_.size();) {
-    const Ticket& present = *tickets_[i];
-    if (present.list() == ticket->list()) return;
-    if (present.lane() != ticket->lane()) {
-      ++i;
-      continue;
-    }
-    const bool newer = present.list() < ticket->list();
-    const Ticket& later = newer ? *ticket : present;
-    // A later list vouches for an earlier one only once it is sure to run.
-    const bool vouches = later.state() == TicketState::submitted;
-    if (!newer && vouches) return;
-    if (present.is_over() || (newer && vouches)) {
-      tickets_.erase(tickets_.begin() + static_cast<std::ptrdiff_t>(i));
-    } else {
-      ++i;
+  // A submitted list vouches for the earlier ones of its lane; an open one may yet be abandoned and
+  // vouches for nobody.
+  ListId vouching = ticket->state() == TicketState::submitted ? ticket->list() : ListId{};
+  for (const Ref<Ticket>& present : tickets_) {
+    if (present == ticket) return;
+    if (present->lane() == ticket->lane() && present->state() == TicketState::submitted) {
+      vouching = std::max(vouching, present->list());
     }
   }
-  tickets_.push_back(ticket);
+  tickets_.erase(std::remove_if(tickets_.begin(), tickets_.end(),
+                                [&](const Ref<Ticket>& present) {
+                                  return present->is_over() || (present->lane() == ticket->lane() &&
+                                                                present->list() < vouching);
+                                }),
+                 tickets_.end());
+  if (ticket->list() >= vouching) tickets_.push_back(ticket);
 }
 
 void Frontier::add(const Frontier& other) {
+  if (&other == this) return;
   for (const Ref<Ticket>& ticket : other) add(ticket);
 }
 

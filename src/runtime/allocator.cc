@@ -302,6 +302,11 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   return {s.make_live(*node, request.size, std::move(request.name)), {}, {}};
 }
 
+bool Allocator::has_room_for_a_buffer() const {
+  sync::Lock lock(state_->mutex);
+  return state_->stats.device_buffers < state_->object_limit;
+}
+
 Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
   State& s = *state_;
   Ref<hal::Device> device;

@@ -47,6 +47,8 @@ class Allocator final : public hal::RangeOwner {
   };
   // Keeps the request's name only on success. Cost: bench row pool_allocate_free.
   Given allocate(Request& request, Effort effort);
+  // Whether the limit of device buffers leaves room for another one.
+  bool has_room_for_a_buffer() const;
   // The deleter runs in any case.
   Result<Ref<hal::Allocation>> import(hal::ExternalMemory memory);
 

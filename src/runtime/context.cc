@@ -50,11 +50,7 @@ Ref<hal::Allocation> Context::allocate(Bytes size, std::string name, hal::Memory
 }
 
 Ref<hal::Allocation> Context::import(hal::ExternalMemory memory) {
-  if (core_->forked() || core_->closed()) {
-    if (memory.deleter) memory.deleter();
-  }
-  core_->check_usable();
-  return core_->allocator().import(std::move(memory)).or_raise();
+  return core_->import(std::move(memory));
 }
 
 Ref<hal::HostTimeline> Context::new_host_timeline(std::string name) {

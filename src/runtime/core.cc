@@ -98,9 +98,7 @@ void Core::abandoned(hal::Ticket& ticket) {
 void Core::submitted(bool waits_for_outside) {
   submissions_.fetch_add(1, std::memory_order_relaxed);
   if (waits_for_outside) outside_waits_.fetch_add(1, std::memory_order_relaxed);
-  if (!ablated(Ablation::fifo_of_three_drains) && !ablated(Ablation::drain_every_32_flushes)) {
-    retire();
-  }
+  if (!drain_as_ablated()) retire();
   if (reaper_sleeps_.exchange(false)) {
     sync::Lock lock(reaper_mutex_);
     reaper_changed_.notify_all();
@@ -131,7 +129,7 @@ void Core::drain_all(WaitReason reason) {
 }
 
 // The two policies that workload 4 is compared with. They reclaim at their drains and nowhere else.
-bool Core::flush_policy_ablation() {
+bool Core::drain_as_ablated() {
   if (ablated(Ablation::fifo_of_three_drains)) {
     if (allocator_->deferred_objects() > 3) drain_all(WaitReason::budget);
     return true;
@@ -144,12 +142,18 @@ bool Core::flush_policy_ablation() {
 }
 
 void Core::keep_within_budget() {
-  if (flush_policy_ablation() || !over_budget()) return;
-  retire();
   if (!over_budget()) return;
-  for (const Ref<Encoder>& encoder : encoders()) encoder->submit_if_it_keeps_deferred();
-  while (over_budget() && wait_for_oldest(WaitReason::budget)) {
+  retire();
+  while (over_budget() && make_progress(WaitReason::budget)) {
   }
+}
+
+bool Core::make_progress(WaitReason reason) {
+  bool submitted_any = false;
+  for (const Ref<Encoder>& encoder : encoders()) {
+    submitted_any = encoder->submit_if_it_keeps_deferred() || submitted_any;
+  }
+  return wait_for_oldest(reason) || submitted_any;
 }
 
 bool Core::wait_for_oldest(WaitReason reason) {
@@ -246,8 +250,7 @@ Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string na
   if (outside_waits_.load(std::memory_order_relaxed) == 0) {
     if (auto allocation = attempt(Allocator::Effort::any_submitted)) return allocation;
   }
-  for (const Ref<Encoder>& other : encoders()) other->submit_if_it_keeps_deferred();
-  while (wait_for_oldest(WaitReason::out_of_memory)) {
+  while (make_progress(WaitReason::out_of_memory)) {
     {
       const Allocator::Garbage garbage = allocator_->trim();
     }
@@ -259,6 +262,23 @@ Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string na
   message += fmt::format("\n{}raise HOLDFAST_MEMORY_LIMIT, or drop or read back arrays sooner",
                          to_string(who_holds_what(), 5));
   throw OutOfMemoryError(message);
+}
+
+Ref<hal::Allocation> Core::import(hal::ExternalMemory memory) {
+  try {
+    check_usable();
+    if (!allocator_->has_room_for_a_buffer()) retire();
+    if (!allocator_->has_room_for_a_buffer()) {
+      const Allocator::Garbage garbage = allocator_->trim();
+    }
+    while (!allocator_->has_room_for_a_buffer() && make_progress(WaitReason::out_of_memory)) {
+      const Allocator::Garbage garbage = allocator_->trim();
+    }
+  } catch (...) {
+    if (memory.deleter) memory.deleter();
+    throw;
+  }
+  return allocator_->import(std::move(memory)).or_raise();
 }
 
 // Host access
@@ -320,18 +340,18 @@ void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::Ho
       poison.raise_if_any();
     }
   } catch (...) {
-    end_host_access(allocation, access);
+    end_host_access(allocation, access, false);
     throw;
   }
 }
 
 void Core::end_host_access(hal::Allocation& allocation,
-                           const hal::AccessHistory::HostAccess& access) noexcept {
+                           const hal::AccessHistory::HostAccess& access, bool happened) noexcept {
   if (forked()) return;
   {
     sync::Lock lock(history_mutex_);
     allocation.history().end_host_access(access);
-    if (hal::writes(access.access)) allocation.history().host_wrote(access.range);
+    if (happened && hal::writes(access.access)) allocation.history().host_wrote(access.range);
     allocation.bump_history_version();
   }
   if (access_waiters_.load() == 0) return;

@@ -45,15 +45,23 @@ class Core final : public std::enable_shared_from_this<Core> {
   // Called after each submit, with no lock held: retires, and wakes the reaper where it sleeps.
   void submitted(bool waits_for_outside);
 
-  // Budget: between transactions, keeps what waits for the device within the options.
+  // Budget: called before each transaction and each flush, keeps what waits for the device within
+  // the options. Whatever it throws (a wait can be interrupted), nothing of the caller's has
+  // happened yet.
   void keep_within_budget();
   // Waits for the oldest submission in global order that does not itself wait for something outside
   // the device; false where there is none.
   bool wait_for_oldest(WaitReason reason);
+  // Submits the open lists that keep dead memory, then waits for the oldest submission; false where
+  // neither was possible.
+  bool make_progress(WaitReason reason);
 
   // `encoder` is who will use it first; null: anybody. OutOfMemoryError says who holds what.
   Ref<hal::Allocation> allocate(Encoder* encoder, Bytes size, std::string name,
                                 hal::MemoryKind kind);
+
+  // The deleter runs in any case.
+  Ref<hal::Allocation> import(hal::ExternalMemory memory);
 
   // Host access. Registers it at once, so that nothing in conflict is recorded any more; then
   // submits the lists that touch the range and waits for them.
@@ -61,8 +69,10 @@ class Core final : public std::enable_shared_from_this<Core> {
                          WaitReason reason, const WaitLimit& limit);
   // Registers it only if there is nothing to wait for.
   bool try_begin_host_access(hal::Allocation& allocation, hal::AccessHistory::HostAccess& access);
-  void end_host_access(hal::Allocation& allocation,
-                       const hal::AccessHistory::HostAccess& access) noexcept;
+  // `happened`: the caller did what it registered for; a write then heals what a failed list left
+  // in the range.
+  void end_host_access(hal::Allocation& allocation, const hal::AccessHistory::HostAccess& access,
+                       bool happened = true) noexcept;
   // Until no readback conflicts with the access.
   void wait_for_readbacks(hal::Allocation& allocation, ByteRange range, hal::Access access,
                           const WaitLimit& limit = {});
@@ -109,7 +119,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   std::optional<hal::Point> oldest_ungated() const;
   void drop(hal::Retired retired);
   void drain_all(WaitReason reason);
-  bool flush_policy_ablation();
+  bool drain_as_ablated();
   void wait_for_precedence();
   void reap();
   void stop_reaper(sync::Deadline deadline);

@@ -24,6 +24,21 @@ void extend_told(ByteRange& told, ByteRange range) {
   told = touch && !told.empty() ? told.hull(range) : range;
 }
 
+// Whether the commands, before anything else reads it, write all of what `read` reads.
+bool is_written(std::span<const PendingCommand> commands, const hal::Binding& read) {
+  RangeSet written;
+  size_t pieces = 0;
+  for (const PendingCommand& command : commands) {
+    for (const hal::Binding& b : command.bindings) {
+      if (b.allocation != read.allocation || b.access != hal::Access::write) continue;
+      // A set that has joined ranges may claim too much.
+      if (++pieces > RangeSet::kMaxRanges) return false;
+      written.add(b.range);
+    }
+  }
+  return written.contains(read.range);
+}
+
 bool waits_outside(const std::vector<hal::Wait>& waits) {
   return std::any_of(waits.begin(), waits.end(), [](const hal::Wait& wait) {
     return wait.point.timeline && !wait.point.timeline->device();
@@ -155,13 +170,7 @@ void Encoder::record(std::span<const PendingCommand> commands) {
                           (!hal::reads(b.access) || entry.told_read.contains(b.range)) &&
                           (!hal::writes(b.access) || entry.told_written.contains(b.range));
         if (told || b.range.empty() || ablated(Ablation::bound_not_held)) continue;
-        bool fresh = false;
-        for (size_t earlier = 0; earlier < c && !fresh; ++earlier) {
-          for (const hal::Binding& w : commands[earlier].bindings) {
-            fresh = fresh || (w.allocation == b.allocation && w.access == hal::Access::write &&
-                              w.range.contains(b.range));
-          }
-        }
+        const bool fresh = hal::reads(b.access) && is_written(commands.first(c), b);
         untold.push_back({b.allocation, b.range, b.access, &entry, fresh});
       }
     }
@@ -382,14 +391,16 @@ void Encoder::submit_quietly() {
   state_->last_failure = flushed.failure();
 }
 
-void Encoder::submit_if_it_keeps_deferred() {
+bool Encoder::submit_if_it_keeps_deferred() {
   Ref<hal::Ticket> ticket;
   {
     sync::Lock lock(state_->mutex);
-    if (state_->ended || !state_->list.ticket()) return;
+    if (state_->ended) return false;
     ticket = state_->list.ticket();
   }
-  if (core_->allocator().keeps_deferred(*ticket)) submit_quietly();
+  if (!core_->allocator().keeps_deferred(*ticket)) return false;
+  submit_quietly();
+  return true;
 }
 
 Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,

@@ -55,7 +55,8 @@ class Encoder final : public RefCounted {
   Result<hal::Point> flush();
   // The same for those who only need the list to be submitted or abandoned.
   void submit_quietly();
-  void submit_if_it_keeps_deferred();
+  // Whether it did.
+  bool submit_if_it_keeps_deferred();
   // A replay of a program, after what was recorded so far, as a list of its own.
   Result<hal::Point> replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots,
                             std::span<const std::byte> parameters, std::string_view label);

@@ -30,36 +30,40 @@ Stream::~Stream() {
   core.add_final_counters(counters.commands, counters.barriers, counters.holds);
 }
 
-void Stream::after_transaction() { context_->core().keep_within_budget(); }
-
-void Stream::record(const PendingCommand& command) {
-  encoder_->record({&command, 1});
-  after_transaction();
+void Stream::record(std::span<const PendingCommand> commands) {
+  context_->core().keep_within_budget();
+  encoder_->record(commands);
 }
 
 void Stream::dispatch(const Ref<hal::Pipeline>& pipeline, std::span<const hal::Binding> bindings,
                       const hal::Parameters& parameters, hal::Groups groups,
                       std::string_view label) {
-  record({hal::CommandKind::dispatch, pipeline, bindings, parameters, groups, {}, {}, label});
+  const PendingCommand command{
+      hal::CommandKind::dispatch, pipeline, bindings, parameters, groups, {}, {}, label};
+  record({&command, 1});
 }
 
 void Stream::copy(const hal::Binding& from, const hal::Binding& to, std::string_view label) {
   std::array ends{from, to};
   ends[0].access = hal::Access::read;
   ends[1].access = hal::Access::write;
-  record({hal::CommandKind::copy, {}, ends, {}, {}, {}, {}, label});
+  const PendingCommand command{hal::CommandKind::copy, {}, ends, {}, {}, {}, {}, label};
+  record({&command, 1});
 }
 
 void Stream::fill(const hal::Binding& to, std::byte value, std::string_view label) {
   hal::Binding target = to;
   target.access = hal::Access::write;
-  record({hal::CommandKind::fill, {}, {&target, 1}, {}, {}, value, {}, label});
+  const PendingCommand command{hal::CommandKind::fill, {}, {&target, 1}, {}, {}, value, {}, label};
+  record({&command, 1});
 }
 
 void Stream::native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
                     std::string_view label) {
   if (!callback) throw UsageError("a native command was given an empty callback");
-  record({hal::CommandKind::native, {}, bindings, {}, {}, {}, std::move(callback), label});
+  const PendingCommand command{hal::CommandKind::native, {},   bindings, {}, {}, {},
+                               std::move(callback),      label};
+  record({&command, 1});
 }
 
 Transaction Stream::begin() { return Transaction(Ref<Stream>(this)); }
@@ -69,9 +73,8 @@ Ref<hal::Allocation> Stream::allocate(Bytes size, std::string name, hal::MemoryK
 }
 
 hal::Point Stream::flush() {
-  Result<hal::Point> flushed = encoder_->flush();
   context_->core().keep_within_budget();
-  return std::move(flushed).or_raise();
+  return encoder_->flush().or_raise();
 }
 
 void Stream::wait_for(const hal::Point& point, hal::WaitKind kind) {
@@ -111,8 +114,8 @@ void Stream::upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<cons
   check_range(to, range, "an upload");
   if (data.empty()) return;
   Core& core = context_->core();
-  // Memory that the host reaches and nobody is using needs no detour. Imported memory may have users we do not
-  // see, whom this stream was told to wait for.
+  // Memory that the host reaches and nobody is using needs no detour. Imported memory may have
+  // users we do not see, whom this stream was told to wait for.
   if (to->host_pointer() != nullptr && (!to->buffer()->is_imported() || encoder_->is_idle())) {
     hal::AccessHistory::HostAccess access{range, hal::Access::write, "upload", false, 0};
     if (core.try_begin_host_access(*to, access)) {
@@ -173,9 +176,8 @@ Map Stream::map(const Ref<hal::Allocation>& allocation, ByteRange range, hal::Ac
 
 hal::Point Stream::replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots,
                           std::span<const std::byte> parameters, std::string_view label) {
-  Result<hal::Point> replayed = encoder_->replay(program, slots, parameters, label);
   context_->core().keep_within_budget();
-  return std::move(replayed).or_raise();
+  return encoder_->replay(program, slots, parameters, label).or_raise();
 }
 
 }  // namespace holdfast::runtime

@@ -68,8 +68,7 @@ class Stream final : public RefCounted {
   friend class Context;
   friend class Transaction;
   Stream(Ref<Context> context, Ref<Encoder> encoder);
-  void record(const PendingCommand& command);
-  void after_transaction();
+  void record(std::span<const PendingCommand> commands);
   void check_range(const Ref<hal::Allocation>& allocation, ByteRange range, const char* verb) const;
 
   Ref<Context> context_;

@@ -38,8 +38,9 @@ void empty_dispatch(benchmark::State& state) {
 }
 BENCHMARK(empty_dispatch)->Name("empty_dispatch/ours")->UseManualTime();
 
-// Everything that binding does on a stream (checks, hazards, histories, holds), with two bindings a dispatch; per
-// binding, at a given number of prior dispatches in the list, each of which had Allocations of its own.
+// Everything that binding does on a stream (checks, hazards, histories, holds), with two bindings a
+// dispatch; per binding, at a given number of prior dispatches in the list, each of which had
+// Allocations of its own.
 void hazard_prior(benchmark::State& state) {
   constexpr size_t measured = 100;
   const auto prior = static_cast<size_t>(state.range(0));
@@ -121,8 +122,7 @@ void retire(benchmark::State& state) {
   constexpr int lists = 64;
   Options options;
   options.reaper = false;
-  const auto context =
-      Context::create(hal::CpuDevice::open({.queues = 1, .helpers = 0}), options);
+  const auto context = Context::create(hal::CpuDevice::open({.queues = 1, .helpers = 0}), options);
   const auto stream = context->new_stream();
   const auto gate = context->new_host_timeline("gate");
   const auto kernel = context->create_pipeline(

@@ -59,9 +59,8 @@ Ref<hal::Allocation> Transaction::scratch(Bytes size, std::string name) {
 
 void Transaction::commit() {
   if (!stream_) throw UsageError("a transaction was used after it was moved from");
-  if (!commands_.empty()) stream_->encoder_->record(commands_);
+  if (!commands_.empty()) stream_->record(commands_);
   reset();
-  stream_->after_transaction();
 }
 
 void Transaction::reset() noexcept {

@@ -1,5 +1,6 @@
-// Runs every benchmark of the project and prints one table. A benchmark named X has two sides, X/ours and X/reference,
-// which run interleaved in this one process; a benchmark without a reference is named X/ours alone.
+// Runs every benchmark of the project and prints one table. A benchmark named X has two sides,
+// X/ours and X/reference, which run interleaved in this one process; a benchmark without a
+// reference is named X/ours alone.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -22,8 +23,8 @@ class Collector final : public benchmark::BenchmarkReporter {
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
       if (run.error_occurred) {
-        throw Error(ErrorCode::execution, fmt::format("benchmark {}: {}", run.benchmark_name(),
-                                                      run.error_message));
+        throw Error(ErrorCode::execution,
+                    fmt::format("benchmark {}: {}", run.benchmark_name(), run.error_message));
       }
       if (run.run_type != Run::RT_Iteration) continue;
       std::string name = run.run_name.function_name;
@@ -52,7 +53,8 @@ class Collector final : public benchmark::BenchmarkReporter {
       row.ours = ours[ours.size() / 2];
       const double middle = ours[ours.size() * 3 / 4] - ours[ours.size() / 4];
       row.spread = row.ours > 0 ? middle / 2 / row.ours : 0;
-      const auto reference = samples_.find(name.substr(0, slash) + "/reference" + name.substr(slash + 5));
+      const auto reference =
+          samples_.find(name.substr(0, slash) + "/reference" + name.substr(slash + 5));
       if (reference != samples_.end()) {
         std::vector<double> theirs = reference->second;
         std::sort(theirs.begin(), theirs.end());
@@ -61,7 +63,8 @@ class Collector final : public benchmark::BenchmarkReporter {
       rows.push_back(std::move(row));
     }
     // They ran in random order.
-    std::sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return natural(a.name) < natural(b.name); });
+    std::sort(rows.begin(), rows.end(),
+              [](const Row& a, const Row& b) { return natural(a.name) < natural(b.name); });
     return rows;
   }
 
@@ -86,7 +89,8 @@ const Row* find(const std::vector<Row>& rows, const std::string& name) {
 
 // Rows that are differences of others: what holding costs, and its share of an empty dispatch.
 void add_derived_rows(std::vector<Row>& rows) {
-  const auto difference = [&](const std::string& source, const std::string& name, const char* note) {
+  const auto difference = [&](const std::string& source, const std::string& name,
+                              const char* note) {
     const Row* row = find(rows, source);
     if (row == nullptr || row->reference == 0) return;
     Row derived{name, "ns", std::max(0.0, row->ours - row->reference), 0, row->spread, note};
@@ -112,17 +116,18 @@ void add_derived_rows(std::vector<Row>& rows) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("Holdfast's benchmarks: one table, ours against a reference measured in the same run");
+  CLI::App app(
+      "Holdfast's benchmarks: one table, ours against a reference measured in the same run");
   std::string json;
   std::string filter = ".*";
   bool brief = false;
   app.add_option("--json", json, "also write the rows to this file");
   app.add_option("--filter", filter, "only benchmarks whose name matches this regular expression");
-  app.add_flag("--short", brief, "fewer repetitions and launches: to see that it works, not to measure");
+  app.add_flag("--short", brief,
+               "fewer repetitions and launches: to see that it works, not to measure");
   CLI11_PARSE(app, argc, argv);
 
-  std::vector<std::string> words{argv[0],
-                                 "--benchmark_filter=" + filter,
+  std::vector<std::string> words{argv[0], "--benchmark_filter=" + filter,
                                  fmt::format("--benchmark_repetitions={}", brief ? 2 : 9),
                                  fmt::format("--benchmark_min_time={}", brief ? "0.01" : "0.05"),
                                  "--benchmark_enable_random_interleaving=true"};

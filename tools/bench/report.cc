@@ -28,8 +28,8 @@ std::string number(double value) {
 void print_table(const std::vector<Row>& rows) {
   size_t width = 4;
   for (const Row& row : rows) width = std::max(width, row.name.size());
-  fmt::print("{:<{}}  {:>12}  {:>12}  {:>7}  {:>7}  {:<14} {}\n", "name", width, "ours", "reference",
-             "ratio", "spread", "unit", "note");
+  fmt::print("{:<{}}  {:>12}  {:>12}  {:>7}  {:>7}  {:<14} {}\n", "name", width, "ours",
+             "reference", "ratio", "spread", "unit", "note");
   for (const Row& row : rows) {
     fmt::print("{:<{}}  {:>12}  {:>12}  {:>7}  {:>7}  {:<14} {}\n", row.name, width,
                number(row.ours), row.reference > 0 ? number(row.reference) : "-",
@@ -61,9 +61,10 @@ void write_json(const std::vector<Row>& rows, const std::string& path) {
   file << all.dump(2) << '\n';
   file.close();
   if (!file) {
-    throw EnvironmentError(fmt::format("the results could not be written to '{}'; is there room, and "
-                                       "may you write there?",
-                                       path));
+    throw EnvironmentError(
+        fmt::format("the results could not be written to '{}'; is there room, and "
+                    "may you write there?",
+                    path));
   }
 }
 

@@ -11,15 +11,15 @@ struct Row {
   std::string unit;
   double ours = 0;
   double reference = 0;  // zero: there is none
-  double spread = 0;     // of ours: half the range of the middle repetitions, as a share of the median
-  std::string note;      // what the reference is, or a count that belongs to the row
+  double spread = 0;  // of ours: half the range of the middle repetitions, as a share of the median
+  std::string note;   // what the reference is, or a count that belongs to the row
 
   double ratio() const { return reference > 0 ? ours / reference : 0; }
 };
 
 void print_table(const std::vector<Row>& rows);
-// [{name, device, build, unit, ours, reference, ratio, spread}]; null where there is none. Raises EnvironmentError where the
-// file cannot be written.
+// [{name, device, build, unit, ours, reference, ratio, spread}]; null where there is none. Raises
+// EnvironmentError where the file cannot be written.
 void write_json(const std::vector<Row>& rows, const std::string& path);
 
 }  // namespace holdfast::bench

@@ -37,9 +37,9 @@ GrowingScratchResult measure(const GrowingScratch& workload, std::optional<Ablat
 std::string describe_waits(const GrowingScratchResult& r) {
   const auto& stats = r.stats;
   const uint64_t budget = stats.waits_for(WaitReason::budget).count;
-  return fmt::format("{} unasked waits ({} for the oldest), {} readback waits, {} wrong of {} results",
-                     r.unasked_waits(), budget, stats.waits_for(WaitReason::readback).count, r.wrong,
-                     r.checked);
+  return fmt::format(
+      "{} unasked waits ({} for the oldest), {} readback waits, {} wrong of {} results",
+      r.unasked_waits(), budget, stats.waits_for(WaitReason::readback).count, r.wrong, r.checked);
 }
 
 }  // namespace
@@ -63,7 +63,9 @@ void append_workload_rows(std::vector<Row>& rows, const std::string& filter, boo
     const GrowingScratchResult every = measure(workload, Ablation::drain_every_32_flushes);
     fmt::print(stderr, "\r{:<90}\r", "");
 
-    const auto name = [&](const char* what) { return fmt::format("workload4_{}/{}", regime.name, what); };
+    const auto name = [&](const char* what) {
+      return fmt::format("workload4_{}/{}", regime.name, what);
+    };
     const auto mib = [](const GrowingScratchResult& r) {
       return static_cast<double>(r.stats.memory.deferred_peak.value) / (1 << 20);
     };

@@ -58,8 +58,10 @@ int demo(uint64_t launches) {
   const bool live = isatty(STDOUT_FILENO) != 0;
   fmt::print(
       "A scratch heap that grows while submitted work may still use its old memory.\n"
-      "Every launch has metadata and a result of its own, is flushed by itself and feeds a next stage on\n"
-      "another queue; nothing synchronises. Device: the host CPU. {} launches, two flushes each.\n\n",
+      "Every launch has metadata and a result of its own, is flushed by itself and feeds a next "
+      "stage on\n"
+      "another queue; nothing synchronises. Device: the host CPU. {} launches, two flushes "
+      "each.\n\n",
       launches);
   const auto host = holdfast::workloads::host_cost_of_a_launch();
   fmt::print("The host's own cost of a launch is {:.2f} us.\n",
@@ -75,8 +77,8 @@ int demo(uint64_t launches) {
                static_cast<double>(workload.kernel_time.count()) / 1e3, factor, workload.launches);
     fmt::print("  {:<50} {:>11} {:>9} {:>12} {:>13} {:>7}\n", "policy", "launches", "unasked",
                "most bytes", "host waited", "results");
-    fmt::print("  {:<50} {:>11} {:>9} {:>12} {:>13} {:>7}\n", "", "", "waits", "deferred",
-               "in all", "right");
+    fmt::print("  {:<50} {:>11} {:>9} {:>12} {:>13} {:>7}\n", "", "", "waits", "deferred", "in all",
+               "right");
     for (const Policy& policy : kPolicies) {
       const GrowingScratchResult result = run_policy(policy, workload, live);
       print_row(policy, result);
@@ -84,7 +86,8 @@ int demo(uint64_t launches) {
     }
   }
   fmt::print(
-      "\nUnasked waits are those the program did not ask for: it asks for one result in a hundred launches.\n");
+      "\nUnasked waits are those the program did not ask for: it asks for one result in a hundred "
+      "launches.\n");
   return all_right ? 0 : 1;
 }
 
@@ -93,7 +96,8 @@ int demo(uint64_t launches) {
 int main(int argc, char** argv) {
   CLI::App app("Holdfast's demo: memory that waits for the device, under three policies");
   uint64_t launches = 100'000;
-  app.add_option("--launches", launches, "launches for the kernel that keeps up; a fifth for the other")
+  app.add_option("--launches", launches,
+                 "launches for the kernel that keeps up; a fifth for the other")
       ->check(CLI::Range(1000ULL, 100'000'000ULL))
       ->capture_default_str();
   CLI11_PARSE(app, argc, argv);

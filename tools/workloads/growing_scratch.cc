@@ -41,7 +41,8 @@ hal::HostFunction launch_kernel(sync::Duration kernel_time) {
   return [kernel_time](const hal::HostGroup& g) {
     const Metadata metadata = g.binding<const Metadata>(0)[0];
     const auto scratch = g.bindings[1].first(metadata.scratch_bytes);
-    // Both ends of the heap are written before the work and read after it: a heap that somebody else got meanwhile shows.
+    // Both ends of the heap are written before the work and read after it: a heap that somebody
+    // else got meanwhile shows.
     const uint64_t low = metadata.launch;
     const uint64_t high = metadata.launch * 2;
     std::memcpy(scratch.data(), &low, sizeof low);
@@ -50,7 +51,8 @@ hal::HostFunction launch_kernel(sync::Duration kernel_time) {
     uint64_t low_after = 0;
     uint64_t high_after = 0;
     std::memcpy(&low_after, scratch.data(), sizeof low_after);
-    std::memcpy(&high_after, scratch.data() + scratch.size() - sizeof high_after, sizeof high_after);
+    std::memcpy(&high_after, scratch.data() + scratch.size() - sizeof high_after,
+                sizeof high_after);
     g.binding<uint64_t>(2)[0] = low_after + high_after + metadata.scratch_bytes;
   };
 }
@@ -122,9 +124,9 @@ GrowingScratchResult run(const GrowingScratch& options) {
         {}, {1, 1, 1});
     launches->flush();
     // Binding the result makes the next stage wait for the launch, on the device.
-    stages->dispatch(stage,
-                     std::array{Binding::of(out, Access::read), Binding::of(total, Access::read_write)},
-                     {}, {1, 1, 1});
+    stages->dispatch(
+        stage, std::array{Binding::of(out, Access::read), Binding::of(total, Access::read_write)},
+        {}, {1, 1, 1});
     stages->flush();
     expected_total += expected_result(i, needed);
     if (options.readback_every > 0 && (i + 1) % options.readback_every == 0) {

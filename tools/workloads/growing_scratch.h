@@ -7,9 +7,10 @@
 
 namespace holdfast::workloads {
 
-// A scratch heap that grows while earlier launches may still use its old memory; every launch has metadata and a result of
-// its own, is submitted by itself, and hands its result to a next stage on another queue. Nothing ever synchronises; every
-// hundredth launch reads its result back. (Quadrants PR 538.)
+// A scratch heap that grows while earlier launches may still use its old memory; every launch has
+// metadata and a result of its own, is submitted by itself, and hands its result to a next stage on
+// another queue. Nothing ever synchronises; every hundredth launch reads its result back.
+// (Quadrants PR 538.)
 struct GrowingScratch {
   uint64_t launches = 10'000;  // each has two flushes: its own and the next stage's
   sync::Duration kernel_time{};

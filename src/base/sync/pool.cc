@@ -34,12 +34,22 @@ struct Job {
 }  // namespace
 
 struct WorkerPool::State {
-  Mutex mutex;  // guards jobs, stopping and Job::inside
+  Mutex mutex;  // guards jobs, stopping, running and Job::inside
   Condition job_arrived;
   Condition helper_left;
   std::deque<Job*> jobs;
   bool stopping = false;
+  unsigned running = 0;  // calls of run()
   std::vector<Thread> threads;
+
+  void stop() {
+    Lock lock(mutex);
+    helper_left.wait(lock, [&] { return running == 0; });
+    stopping = true;
+    lock.unlock();
+    job_arrived.notify_all();
+    threads.clear();
+  }
 
   void help() {
     Lock lock(mutex);
@@ -61,20 +71,18 @@ struct WorkerPool::State {
 };
 
 WorkerPool::WorkerPool(std::string name, unsigned helpers) : state_(std::make_unique<State>()) {
-  for (unsigned i = 0; i < helpers; ++i) {
-    state_->threads.emplace_back(fmt::format("{}{}", name, i),
-                                 [state = state_.get()] { state->help(); });
+  try {
+    for (unsigned i = 0; i < helpers; ++i) {
+      state_->threads.emplace_back(fmt::format("{}{}", name, i),
+                                   [state = state_.get()] { state->help(); });
+    }
+  } catch (...) {
+    state_->stop();
+    throw;
   }
 }
 
-WorkerPool::~WorkerPool() {
-  {
-    Lock lock(state_->mutex);
-    state_->stopping = true;
-  }
-  state_->job_arrived.notify_all();
-  state_->threads.clear();
-}
+WorkerPool::~WorkerPool() { state_->stop(); }
 
 unsigned WorkerPool::helpers() const noexcept {
   return static_cast<unsigned>(state_->threads.size());
@@ -86,19 +94,17 @@ void WorkerPool::run(uint64_t count, uint64_t grain,
   Job job{body, count, grain};
   const uint64_t chunks = (count + grain - 1) / grain;
   const uint64_t wanted = std::min<uint64_t>(chunks > 0 ? chunks - 1 : 0, helpers());
-  if (wanted == 0) {
-    job.work();
-    return;
-  }
   {
     Lock lock(state_->mutex);
-    state_->jobs.push_back(&job);
+    ++state_->running;
+    if (wanted > 0) state_->jobs.push_back(&job);
   }
   for (uint64_t i = 0; i < wanted; ++i) state_->job_arrived.notify_one();
   job.work();
   Lock lock(state_->mutex);
   std::erase(state_->jobs, &job);
   state_->helper_left.wait(lock, [&] { return job.inside == 0; });
+  if (--state_->running == 0) state_->helper_left.notify_all();
 }
 
 }  // namespace holdfast::sync

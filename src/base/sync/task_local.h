@@ -16,6 +16,9 @@ inline std::array<void*, kTaskSlots>& task_slots() noexcept {
 size_t claim_task_slot() noexcept;
 }  // namespace internal
 
+// Tells the calling task from all others that live now; compared, never dereferenced.
+inline const void* this_task() noexcept { return &internal::task_slots(); }
+
 // A pointer that each task has its own of, null at first; it owns nothing. Make one per purpose, as
 // a namespace-scope constant; there is room for a handful (kTaskSlots), checked at start-up.
 template <typename T>

@@ -15,11 +15,28 @@
 
 namespace holdfast::sync {
 
+namespace {
+
+// Signals that arrive meanwhile wait; a thread started meanwhile inherits that for good.
+class SignalsBlocked {
+ public:
+  SignalsBlocked() {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~SignalsBlocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  SignalsBlocked(const SignalsBlocked&) = delete;
+  SignalsBlocked& operator=(const SignalsBlocked&) = delete;
+
+ private:
+  sigset_t before_{};
+};
+
+}  // namespace
+
 Thread::Thread(std::string name, std::function<void()> body) {
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsBlocked blocked;
   try {
     // The system's limit for a thread's name is 15 characters.
     thread_ = std::thread([label = name.substr(0, 15), run = std::move(body)] {
@@ -27,13 +44,11 @@ Thread::Thread(std::string name, std::function<void()> body) {
       run();
     });
   } catch (const std::system_error& error) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     throw EnvironmentError(fmt::format(
         "the thread '{}' could not be started: {}; raise the process's limit of threads "
         "or open fewer devices",
         name, error.what()));
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 Thread& Thread::operator=(Thread&& other) noexcept {

@@ -22,6 +22,10 @@ Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, b
     memory->buffers.fetch_sub(1);
     return refuse(fmt::format("it has given out {} buffers, its limit", memory->max_buffers));
   }
+  if (desc.size > memory->limit) {
+    memory->buffers.fetch_sub(1);
+    return refuse(fmt::format("it has {} in all", to_string(memory->limit)));
+  }
   const uint64_t before = memory->used.fetch_add(desc.size.value);
   const bool fits = before <= memory->limit.value && desc.size <= memory->limit - Bytes{before};
   const size_t rounded = (desc.size.value + kAlignment - 1) / kAlignment * kAlignment;

@@ -36,7 +36,8 @@ class CpuBuffer final : public Buffer {
   bool host_visible_ = true;
   std::shared_ptr<CpuMemory> memory_;  // null: imported
   std::function<void()> deleter_;
-  uint32_t fork_generation_ = sync::fork_generation();  // a forked child leaves the deleter to its parent
+  uint32_t fork_generation_ =
+      sync::fork_generation();  // a forked child leaves the deleter to its parent
 };
 
 }  // namespace holdfast::hal

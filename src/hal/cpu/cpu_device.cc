@@ -33,7 +33,10 @@ struct CpuDevice::State {
   std::shared_ptr<CpuMemory> memory = std::make_shared<CpuMemory>();
   std::vector<Ref<CpuQueue>> queues;
   uint32_t fork_generation = sync::fork_generation();
-  sync::Guarded<std::optional<CloseReport>> closed;
+  sync::Mutex close_mutex;  // guards the two below
+  sync::Condition closed;
+  bool closing = false;
+  std::optional<CloseReport> report;
 };
 
 Ref<CpuDevice> CpuDevice::open(CpuOptions options) {
@@ -141,9 +144,14 @@ void CpuDevice::lose(Failure cause) { state_->shared->stop(std::move(cause)); }
 
 CloseReport CpuDevice::close(sync::Deadline deadline) {
   {
-    auto closed = state_->closed.lock();
-    if (*closed) return **closed;
-    *closed = CloseReport{};
+    sync::Lock lock(state_->close_mutex);
+    if (std::exchange(state_->closing, true)) {
+      // Another task is at it; code that runs on the device cannot wait for that.
+      if (Queue::executing() == nullptr) {
+        state_->closed.wait(lock, [&] { return state_->report.has_value(); });
+      }
+      return state_->report.value_or(CloseReport{1, "another task is closing the device"});
+    }
   }
   for (const Ref<CpuQueue>& queue : state_->queues) queue->refuse_new_work();
   for (const Ref<CpuQueue>& queue : state_->queues) queue->wait_idle(deadline);
@@ -160,7 +168,9 @@ CloseReport CpuDevice::close(sync::Deadline deadline) {
                                     left.list.describe(), queue->name());
     });
   }
-  *state_->closed.lock() = report;
+  sync::Lock lock(state_->close_mutex);
+  state_->report = report;
+  state_->closed.notify_all();
   return report;
 }
 

@@ -16,7 +16,7 @@ struct CpuOptions {
   bool device_memory_host_visible = true;
   Bytes memory{};  // zero: the machine's
   uint32_t max_buffers = 65536;
-  Groups max_groups{0x7fffffff, 0x7fffffff, 0x7fffffff};
+  Groups max_groups{0x7fffffff, 65535, 65535};
   // How long dropping the device lets lists in flight finish.
   sync::Duration close_bound = std::chrono::seconds(10);
 

@@ -7,8 +7,9 @@
 namespace holdfast::hal {
 namespace {
 
-// One dispatch of eight equal groups, submitted and waited for: with helpers, against without. The argument is the
-// dispatch's work in microseconds; the executor calls help above its own estimate of what that is worth.
+// One dispatch of eight equal groups, submitted and waited for: with helpers, against without. The
+// argument is the dispatch's work in microseconds; the executor calls help above its own estimate
+// of what that is worth.
 void wave(benchmark::State& state, bool help) {
   const auto device =
       CpuDevice::open({.queues = 1, .helpers = help ? std::optional<unsigned>() : 0U});

@@ -55,6 +55,8 @@ struct CpuQueue::Worker {
         timeline->signal(value);
       }
     }
+    timeline->fail_all_pending(Failure(
+        ErrorCode::closed, fmt::format("{} is closed and will never get there", timeline->name())));
     sync::Lock lock(mutex);
     ended = true;
     changed.notify_all();
@@ -86,7 +88,10 @@ struct CpuQueue::Worker {
         state = awaited.wait(wait.point.value, sync::Deadline::after(kStopCheck));
         // What belongs to this device is resolved by its own queue; nothing else need ever be.
         if (state == PointState::pending && !ours) {
-          if (Failure stop = shared->stop_cause()) return stop;
+          if (Failure stop = shared->stop_cause()) {
+            if (!failure) failure = stop;
+            break;
+          }
         }
       }
       if (state == PointState::failed && wait.kind == WaitKind::data && !failure) {
