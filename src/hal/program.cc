@@ -3,40 +3,80 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "holdfast/base/error.h"
+#include "holdfast/base/range_set.h"
 
 namespace holdfast::hal {
+
+namespace {
+
+// The uses of one memory object by the commands of a list, in order.
+struct Uses {
+  ByteRange hull;
+  bool reads_old = false;  // something is read that was not written before
+  RangeSet written;
+  size_t writes = 0;
+
+  void add_read(const BoundRange& bound) {
+    hull = hull.hull(bound.range);
+    if (!bound.range.empty() && !written.contains(bound.range)) reads_old = true;
+  }
+  void add_write(const BoundRange& bound) {
+    hull = hull.hull(bound.range);
+    written.add(bound.range);
+    ++writes;
+  }
+  // Whether what was in `range` before does not matter. A set that has joined ranges may claim too
+  // much.
+  bool overwrites(ByteRange range) const {
+    return !reads_old && writes <= RangeSet::kMaxRanges && !range.empty() &&
+           written.contains(range);
+  }
+};
+
+}  // namespace
 
 Program::Program(CommandList&& list)
     : Resource(list.device(), list.name()), list_(std::move(list)) {
   list_.abandon({});
+  std::vector<Uses> of_slots;
+  std::map<Allocation*, Uses> of_fixed;
   for (const Command& command : list_) {
+    const auto uses_of = [&](const BoundRange& bound) -> Uses& {
+      if (bound.slot < 0) return of_fixed[bound.allocation];
+      const auto slot = static_cast<size_t>(bound.slot);
+      if (slots_.size() <= slot) slots_.resize(slot + 1);
+      if (of_slots.size() <= slot) of_slots.resize(slot + 1);
+      return of_slots[slot];
+    };
     for (const BoundRange& bound : command.bindings()) {
+      Uses& uses = uses_of(bound);
+      if (reads(bound.access)) uses.add_read(bound);
       if (bound.slot < 0) {
         fixed_.push_back(bound);
         continue;
       }
-      const auto slot = static_cast<size_t>(bound.slot);
-      if (slots_.size() <= slot) slots_.resize(slot + 1);
-      SlotNeed& need = slots_[slot];
+      SlotNeed& need = slots_[static_cast<size_t>(bound.slot)];
       need.bytes = std::max(need.bytes, bound.range.end());
       need.access = need.used ? static_cast<Access>(static_cast<unsigned>(need.access) |
                                                     static_cast<unsigned>(bound.access))
                               : bound.access;
       need.used = true;
     }
+    for (const BoundRange& bound : command.bindings()) {
+      if (writes(bound.access)) uses_of(bound).add_write(bound);
+    }
     if (command.parameters_from_replay) {
       parameter_bytes_ = std::max(parameter_bytes_, command.replay_parameters.end());
     }
   }
-  for (const Command& command : list_) {
-    for (const BoundRange& bound : command.bindings()) {
-      if (bound.slot < 0) continue;
-      SlotNeed& need = slots_[static_cast<size_t>(bound.slot)];
-      const bool all = bound.range.contains({{}, need.bytes});
-      need.overwrites = need.overwrites || (need.access == Access::write && all);
-    }
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].overwrites = of_slots[i].overwrites({{}, slots_[i].bytes});
+  }
+  for (const auto& [allocation, uses] : of_fixed) {
+    if (uses.overwrites(uses.hull)) overwritten_.push_back({allocation, uses.hull});
   }
 }
 

@@ -27,6 +27,12 @@ class Program : public Resource {
   std::span<const SlotNeed> slots() const noexcept { return slots_; }
   // What its commands bind without a slot.
   std::span<const BoundRange> fixed_bindings() const noexcept { return fixed_; }
+  // Of these, what every replay writes before it reads it: the program's own scratch.
+  struct Overwritten {
+    Allocation* allocation = nullptr;
+    ByteRange range;
+  };
+  std::span<const Overwritten> overwritten() const noexcept { return overwritten_; }
   Bytes parameter_bytes() const noexcept { return parameter_bytes_; }
   std::string describe() const override;
 
@@ -39,6 +45,7 @@ class Program : public Resource {
   CommandList list_;
   std::vector<SlotNeed> slots_;
   std::vector<BoundRange> fixed_;
+  std::vector<Overwritten> overwritten_;
   Bytes parameter_bytes_;
 };
 

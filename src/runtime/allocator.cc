@@ -94,13 +94,10 @@ struct Allocator::State {
   bool closed = false;
   MemoryStats stats;
 
-  LaneCache* lane_cache(hal::LaneId lane, bool make) {
+  LaneCache* lane_cache(hal::LaneId lane) {
     if (last_cache != nullptr && last_lane == lane.value) return last_cache;
-    auto found = lanes.find(lane.value);
-    if (found == lanes.end()) {
-      if (!make) return nullptr;
-      found = lanes.emplace(lane.value, std::make_unique<LaneCache>()).first;
-    }
+    const auto found = lanes.find(lane.value);
+    if (found == lanes.end()) return nullptr;
     last_lane = lane.value;
     last_cache = found->second.get();
     return last_cache;
@@ -112,8 +109,11 @@ struct Allocator::State {
     lanes.erase(lane);
   }
 
+  // Unless the lane is gone.
   void link_to_lane(RangeNode& node, hal::LaneId lane) {
-    LaneCache& cache = *lane_cache(lane, true);
+    LaneCache* const known = lane_cache(lane);
+    if (known == nullptr || known->forgotten) return;
+    LaneCache& cache = *known;
     const size_t c = class_within(node.range.length);
     node.lane = lane;
     node.class_previous = nullptr;
@@ -126,7 +126,7 @@ struct Allocator::State {
   void unlink_from_lane(RangeNode& node) {
     if (!node.lane) return;
     const uint64_t lane = node.lane.value;
-    LaneCache& cache = *lane_cache(node.lane, false);
+    LaneCache& cache = *lane_cache(node.lane);
     if (node.class_previous != nullptr) {
       node.class_previous->class_next = node.class_next;
     } else {
@@ -238,7 +238,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   };
 
   if (request.lane && !host_first) {
-    if (State::LaneCache* cache = s.lane_cache(request.lane, false)) {
+    if (State::LaneCache* cache = s.lane_cache(request.lane)) {
       if (RangeNode* node = cache->deferred[c]) return reuse(*node);
     }
   }
@@ -288,6 +288,11 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   if (!created || s.closed) {
     s.stats.reserved -= size;
     --s.stats.device_buffers;
+    // Somebody may have given memory back while the device was asked.
+    RangeNode* freed = s.closed ? nullptr : kind.pool.take(bytes);
+    if (freed != nullptr)
+      return {s.make_live(*freed, request.size, std::move(request.name)), {}, {}};
+    lock.unlock();  // a buffer that came too late is dropped without it
     return {nullptr, {}, created.failure()};
   }
   auto block = std::make_unique<Block>();
@@ -390,20 +395,29 @@ Allocator::Garbage Allocator::ticket_over(hal::Ticket& ticket) {
       attach(node, **node.frontier.begin());
       continue;
     }
-    node.frontier.clear();
-    s.unlink_from_lane(node);
-    deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
-    deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
-    s.release(node, garbage);
+    release_deferred(node, garbage);
   }
   lock.unlock();
   return garbage;
 }
 
+void Allocator::release_deferred(RangeNode& node, Garbage& garbage) {
+  node.frontier.clear();
+  state_->unlink_from_lane(node);
+  deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
+  deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
+  state_->release(node, garbage);
+}
+
+void Allocator::add_lane(hal::LaneId lane) {
+  sync::Lock lock(state_->mutex);
+  state_->lanes.emplace(lane.value, std::make_unique<State::LaneCache>());
+}
+
 void Allocator::forget_lane(hal::LaneId lane) {
   State& s = *state_;
   sync::Lock lock(s.mutex);
-  State::LaneCache* cache = s.lane_cache(lane, false);
+  State::LaneCache* cache = s.lane_cache(lane);
   if (cache == nullptr) return;
   cache->forgotten = true;
   s.erase_lane_if_done(lane.value, *cache);
@@ -484,6 +498,24 @@ Allocator::Garbage Allocator::close() {
   sync::Lock lock(s.mutex);
   s.closed = true;
   device.swap(s.device);
+  // The device has stopped: what it will not touch any more goes with it.
+  std::vector<RangeNode*> over;
+  for (State::Kind& kind : s.kinds) {
+    for (const auto& block : kind.blocks) {
+      for (RangeNode* node = block->first; node != nullptr; node = node->right) {
+        // Looks without pruning: the node is linked to one of these Tickets.
+        if (node->state == RangeNode::State::deferred &&
+            std::all_of(node->frontier.begin(), node->frontier.end(),
+                        [](const auto& ticket) { return ticket->is_over(); })) {
+          over.push_back(node);
+        }
+      }
+    }
+  }
+  for (RangeNode* node : over) {
+    detach(*node);
+    release_deferred(*node, garbage);
+  }
   s.trim({}, garbage);
   lock.unlock();
   return garbage;

@@ -11,6 +11,8 @@
 
 namespace holdfast::runtime {
 
+struct RangeNode;
+
 // Gives out ranges of large blocks and takes them back when they die. A dead range whose Frontier
 // is not over is deferred. Before that it is given out again only
 //  - to the lane whose lists are all that it still waits for: the recorder orders the new life
@@ -56,7 +58,9 @@ class Allocator final : public hal::RangeOwner {
   using Garbage = std::vector<Ref<hal::Buffer>>;
   // A Ticket is over: what waited for it alone becomes free.
   [[nodiscard]] Garbage ticket_over(hal::Ticket& ticket);
-  // A lane will ask for nothing any more.
+  // A lane that will ask, and one that will ask for nothing any more. Requests may name other lanes
+  // too, but only a lane that was added has dead ranges kept for it.
+  void add_lane(hal::LaneId lane);
   void forget_lane(hal::LaneId lane);
   // Gives wholly free blocks back, until at most `keep` bytes are pooled.
   [[nodiscard]] Garbage trim(Bytes keep = {});
@@ -83,6 +87,8 @@ class Allocator final : public hal::RangeOwner {
 
  private:
   struct State;
+  // A deferred range whose Frontier is over. With the lock held.
+  void release_deferred(RangeNode& node, Garbage& garbage);
   std::unique_ptr<State> state_;
   std::atomic<uint64_t> deferred_bytes_{0};
   std::atomic<uint64_t> deferred_objects_{0};

@@ -26,13 +26,18 @@ struct Bare {
 
   Ref<hal::CpuDevice> device = hal::CpuDevice::open({.queues = 1, .helpers = 0});
   Ref<Allocator> allocator;
-  hal::LaneId lane = hal::LaneId::next();
+  hal::LaneId lane = new_lane();
   std::vector<Ref<hal::Ticket>> lists;
 
   Allocator::Given ask(Bytes size, hal::LaneId who, Effort effort = Effort::pool,
                        hal::MemoryKind kind = hal::MemoryKind::device) const {
     Allocator::Request request{size, kind, "x", who};
     return allocator->allocate(request, effort);
+  }
+  hal::LaneId new_lane() const {
+    const hal::LaneId made = hal::LaneId::next();
+    allocator->add_lane(made);
+    return made;
   }
   Ref<hal::Ticket> open_list(hal::LaneId who) {
     return lists.emplace_back(make_ref<hal::Ticket>(hal::ListId::next(), who));
@@ -108,7 +113,7 @@ TEST(Allocator, a_reused_range_carries_its_earlier_life_in_its_history) {
 
 TEST(Allocator, a_range_used_by_two_lanes_belongs_to_neither_until_both_are_over) {
   Bare bare;
-  const hal::LaneId other = hal::LaneId::next();
+  const hal::LaneId other = bare.new_lane();
   const auto list = bare.open_list(bare.lane);
   const auto other_list = bare.open_list(other);
   auto x = bare.ask(1_KiB, bare.lane).allocation;
@@ -133,7 +138,7 @@ TEST(Allocator, other_lanes_submitted_ranges_are_given_only_with_that_effort) {
   ASSERT_TRUE(x);
   bare.touch(x, list);
   x.reset();
-  const hal::LaneId other = hal::LaneId::next();
+  const hal::LaneId other = bare.new_lane();
   EXPECT_FALSE(bare.ask(1_MiB, other, Effort::any_submitted).allocation) << "still open";
   list->mark_submitted({});
   EXPECT_FALSE(bare.ask(1_MiB, other).allocation);
@@ -225,7 +230,7 @@ class RandomLives {
  public:
   explicit RandomLives(uint64_t seed) : random_(seed) {
     for (auto& lane : lanes_) {
-      lane.id = hal::LaneId::next();
+      lane.id = bare_.new_lane();
       lane.open = bare_.open_list(lane.id);
     }
   }

@@ -59,6 +59,7 @@ Ref<hal::HostTimeline> Context::new_host_timeline(std::string name) {
 }
 
 void Context::wait(const hal::Point& point, const WaitLimit& limit) {
+  if (core_->forked()) core_->check_usable();
   const hal::PointState state = core_->waits().wait(point, WaitReason::point, limit);
   if (!core_->closed()) core_->retire();
   if (state == hal::PointState::failed) point.failure().raise();
@@ -92,10 +93,13 @@ size_t Context::retire() {
 void Context::trim() {
   core_->check_usable();
   core_->retire();
-  const Allocator::Garbage garbage = core_->allocator().trim();
+  core_->trim();
 }
 
-void Context::set_memory_limit(Bytes limit) { core_->allocator().set_memory_limit(limit); }
+void Context::set_memory_limit(Bytes limit) {
+  core_->check_usable();
+  core_->allocator().set_memory_limit(limit);
+}
 
 Stats Context::stats() const { return core_->stats(); }
 

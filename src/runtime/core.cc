@@ -245,15 +245,15 @@ Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string na
   if (auto allocation = attempt(Allocator::Effort::pool)) return allocation;
   retire();
   if (auto allocation = attempt(Allocator::Effort::pool)) return allocation;
-  { const Allocator::Garbage garbage = allocator_->trim(); }
+  trim();
   if (auto allocation = attempt(Allocator::Effort::pool)) return allocation;
   if (outside_waits_.load(std::memory_order_relaxed) == 0) {
     if (auto allocation = attempt(Allocator::Effort::any_submitted)) return allocation;
   }
-  while (make_progress(WaitReason::out_of_memory)) {
-    {
-      const Allocator::Garbage garbage = allocator_->trim();
-    }
+  for (bool progress = true; progress;) {
+    progress = make_progress(WaitReason::out_of_memory);
+    if (auto allocation = attempt(Allocator::Effort::pool)) return allocation;
+    trim();
     if (auto allocation = attempt(Allocator::Effort::pool)) return allocation;
   }
   if (Failure lost = device_->lost()) lost.raise();
@@ -264,16 +264,14 @@ Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string na
   throw OutOfMemoryError(message);
 }
 
+void Core::trim() { const Allocator::Garbage garbage = allocator_->trim(); }
+
 Ref<hal::Allocation> Core::import(hal::ExternalMemory memory) {
   try {
     check_usable();
     if (!allocator_->has_room_for_a_buffer()) retire();
-    if (!allocator_->has_room_for_a_buffer()) {
-      const Allocator::Garbage garbage = allocator_->trim();
-    }
-    while (!allocator_->has_room_for_a_buffer() && make_progress(WaitReason::out_of_memory)) {
-      const Allocator::Garbage garbage = allocator_->trim();
-    }
+    if (!allocator_->has_room_for_a_buffer()) trim();
+    while (!allocator_->has_room_for_a_buffer() && make_progress(WaitReason::out_of_memory)) trim();
   } catch (...) {
     if (memory.deleter) memory.deleter();
     throw;
@@ -422,6 +420,10 @@ void Core::remove_encoder(const Encoder& encoder) {
   if (found == streams->by_lane.end()) return;
   dropped = std::move(found->second);
   streams->by_lane.erase(found);
+  const Encoder::Counters counters = encoder.counters();
+  streams->commands += counters.commands;
+  streams->barriers += counters.barriers;
+  streams->holds += counters.holds;
 }
 
 std::vector<Ref<Encoder>> Core::encoders() const {
@@ -457,13 +459,6 @@ Ref<Encoder> Core::transfer_encoder() {
   }
   add_encoder(made);
   return made;
-}
-
-void Core::add_final_counters(uint64_t commands, uint64_t barriers, uint64_t holds) {
-  auto streams = streams_.lock();
-  streams->commands += commands;
-  streams->barriers += barriers;
-  streams->holds += holds;
 }
 
 // Reports

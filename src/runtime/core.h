@@ -60,6 +60,8 @@ class Core final : public std::enable_shared_from_this<Core> {
   Ref<hal::Allocation> allocate(Encoder* encoder, Bytes size, std::string name,
                                 hal::MemoryKind kind);
 
+  // Gives all free blocks back to the device.
+  void trim();
   // The deleter runs in any case.
   Ref<hal::Allocation> import(hal::ExternalMemory memory);
 
@@ -110,8 +112,6 @@ class Core final : public std::enable_shared_from_this<Core> {
   void start_reaper();
   hal::CloseReport close();
   bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
-  // Counters of streams that are gone.
-  void add_final_counters(uint64_t commands, uint64_t barriers, uint64_t holds);
 
  private:
   bool over_budget() const noexcept;
@@ -143,6 +143,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   struct Streams {
     std::unordered_map<uint64_t, Ref<Encoder>> by_lane;
     Ref<Encoder> transfer;
+    // Of streams that are gone.
     uint64_t commands = 0;
     uint64_t barriers = 0;
     uint64_t holds = 0;

@@ -100,7 +100,9 @@ Encoder::Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string 
       queue_(std::move(queue)),
       name_(std::move(name)),
       lane_(hal::LaneId::next()),
-      state_(std::make_unique<State>(new_list())) {}
+      state_(std::make_unique<State>(new_list())) {
+  core_->allocator().add_lane(lane_);
+}
 
 Encoder::~Encoder() {
   if (core_->forked()) return;
@@ -412,19 +414,26 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
   // Everything that can be refused is, before anything changes.
   hal::make_replay(core_->device().info(), program, slots, parameters, name).abandon({});
 
+  // What a replay may leave as it was counts as read: it must be good before.
   std::vector<Access> accesses;
+  const auto add = [&](hal::Allocation* allocation, ByteRange range, hal::Access access,
+                       bool overwrites) {
+    if (hal::writes(access)) access = overwrites ? hal::Access::write : hal::Access::read_write;
+    accesses.push_back({allocation, range, access, nullptr, false});
+  };
   for (size_t i = 0; i < slots.size(); ++i) {
     const hal::SlotNeed& need = program->slots()[i];
     if (!need.used) continue;
-    const bool partial_write = hal::writes(need.access) && !need.overwrites;
-    const ByteRange range{slots[i].range.offset, need.bytes};
-    accesses.push_back({slots[i].allocation, range,
-                        partial_write ? hal::Access::read_write : need.access, nullptr, false});
+    add(slots[i].allocation, {slots[i].range.offset, need.bytes}, need.access, need.overwrites);
+  }
+  const auto overwritten = program->overwritten();
+  for (const auto& [allocation, range] : overwritten) {
+    add(allocation, range, hal::Access::write, true);
   }
   for (const hal::BoundRange& fixed : program->fixed_bindings()) {
-    const bool writes = hal::writes(fixed.access);
-    accesses.push_back({fixed.allocation, fixed.range,
-                        writes ? hal::Access::read_write : fixed.access, nullptr, false});
+    const bool done = std::any_of(overwritten.begin(), overwritten.end(),
+                                  [&](const auto& o) { return o.allocation == fixed.allocation; });
+    if (!done) add(fixed.allocation, fixed.range, fixed.access, false);
   }
   std::erase_if(accesses, [](const Access& a) { return a.range.empty(); });
 
@@ -469,7 +478,11 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
     }
     // The other stream may share this queue, and its submit needs the turn: so, without it.
     for (const Detached& d : done) account(d);
-    if (refused) return refused;
+    if (refused) {
+      sync::Lock lock(s.mutex);
+      s.last_failure = {};
+      return refused;
+    }
     if (!obstacles.none()) {
       overcome(obstacles, accesses);
       continue;

@@ -215,7 +215,7 @@ TEST_P(Readback, a_failure_reaches_only_those_who_read_what_failed) {
   a->wait_for(gate.point());
   t::run_explode(rig, *a, x);
   a->flush();
-  // Both readbacks are recorded before either is submitted: somebody else has the turn.
+  // Whatever the readbacks record is submitted later: somebody else has the turn.
   const uint64_t commands = rig.stats().commands;
   std::atomic<int> good{0};
   std::atomic<int> bad{0};
@@ -234,10 +234,10 @@ TEST_P(Readback, a_failure_reaches_only_those_who_read_what_failed) {
         }
       });
     }
-    const auto recorded_or_done = [&] {
-      return began == 2 && (rig.stats().commands >= commands + 2 || GetParam());
+    const auto one_recorded = [&] {
+      return began == 2 && (rig.stats().commands >= commands + 1 || GetParam());
     };
-    ASSERT_TRUE(t::until(recorded_or_done));
+    ASSERT_TRUE(t::until(one_recorded));
   }
   gate.open();
   readers.clear();

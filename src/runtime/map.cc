@@ -13,7 +13,11 @@ Map::Map(Ref<Context> context, Ref<hal::Allocation> allocation,
       bytes_(allocation_->host_pointer() + access_.range.offset.value, access_.range.length.value) {
 }
 
-Map::Map(Map&& other) noexcept = default;
+Map::Map(Map&& other) noexcept
+    : context_(std::move(other.context_)),
+      allocation_(std::move(other.allocation_)),
+      access_(std::move(other.access_)),
+      bytes_(std::exchange(other.bytes_, {})) {}
 
 Map& Map::operator=(Map&& other) noexcept {
   if (this != &other) {

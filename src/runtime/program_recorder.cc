@@ -15,10 +15,15 @@ uint64_t key_of(const hal::Binding& binding) {
                                        : ~static_cast<uint64_t>(binding.slot);
 }
 
+Ref<Context> checked(Ref<Context> context) {
+  if (!context) throw UsageError("a program recorder needs a context (was its Ref moved from?)");
+  return context;
+}
+
 }  // namespace
 
 ProgramRecorder::ProgramRecorder(Ref<Context> context, std::string name)
-    : context_(std::move(context)), list_(context_->device()->info(), std::move(name)) {
+    : context_(checked(std::move(context))), list_(context_->device()->info(), std::move(name)) {
   list_.keep_users();
 }
 

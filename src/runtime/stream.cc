@@ -23,11 +23,9 @@ Stream::~Stream() {
     log::warn(log::Topic::device, "stream '{}' was dropped and could not submit its last list: {}",
               name(), error.what());
   }
-  const Encoder::Counters counters = encoder_->counters();
   encoder_->abandon(Failure(ErrorCode::closed,
                             fmt::format("stream '{}' was dropped before it submitted it", name())));
   core.remove_encoder(*encoder_);
-  core.add_final_counters(counters.commands, counters.barriers, counters.holds);
 }
 
 void Stream::record(std::span<const PendingCommand> commands) {
@@ -137,13 +135,26 @@ void Stream::readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<
   check_range(from, range, "a readback");
   if (data.empty()) return;
   Core& core = context_->core();
-  if (from->host_pointer() != nullptr) {
-    hal::AccessHistory::HostAccess access{range, hal::Access::read, "readback", false, 0};
-    core.begin_host_access(*from, access, WaitReason::readback, limit);
-    std::memcpy(data.data(), from->host_pointer() + offset.value, data.size());
-    core.end_host_access(*from, access);
-    return;
+  hal::AccessHistory::HostAccess access{range, hal::Access::read, "readback", false, 0};
+  core.begin_host_access(*from, access, WaitReason::readback, limit);
+  try {
+    if (from->host_pointer() != nullptr) {
+      std::memcpy(data.data(), from->host_pointer() + offset.value, data.size());
+    } else {
+      copy_out(from, range, data, limit);
+    }
+  } catch (...) {
+    core.end_host_access(*from, access, false);
+    throw;
   }
+  core.end_host_access(*from, access);
+}
+
+// Through memory that the host reaches. The writers have finished, so the copy waits for nothing
+// and holds nobody up who shares its queue.
+void Stream::copy_out(const Ref<hal::Allocation>& from, ByteRange range, std::span<std::byte> data,
+                      const WaitLimit& limit) {
+  Core& core = context_->core();
   const Ref<Encoder> transfer = core.transfer_encoder();
   const Ref<hal::Allocation> staging =
       core.allocate(transfer.get(), range.length, fmt::format("staging for {}", from->name()),

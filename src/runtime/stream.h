@@ -69,6 +69,8 @@ class Stream final : public RefCounted {
   friend class Transaction;
   Stream(Ref<Context> context, Ref<Encoder> encoder);
   void record(std::span<const PendingCommand> commands);
+  void copy_out(const Ref<hal::Allocation>& from, ByteRange range, std::span<std::byte> data,
+                const WaitLimit& limit);
   void check_range(const Ref<hal::Allocation>& allocation, ByteRange range, const char* verb) const;
 
   Ref<Context> context_;
