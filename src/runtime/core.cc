@@ -119,27 +119,24 @@ bool Core::over_budget() const noexcept {
          in_flight() > options_.max_in_flight;
 }
 
-void Core::drain_all(WaitReason reason) {
-  for (const Ref<hal::Queue>& queue : device_->queues()) {
-    hal::Point last;
-    queue->visit_in_flight([&](const hal::Submission& s) { last = s.point; });
-    waits_.wait(last, reason);
-  }
-  retire();
-}
-
+#ifdef HOLDFAST_ABLATIONS
 // The two policies that workload 4 is compared with. They reclaim at their drains and nowhere else.
 bool Core::drain_as_ablated() {
-  if (ablated(Ablation::fifo_of_three_drains)) {
-    if (allocator_->deferred_objects() > 3) drain_all(WaitReason::budget);
-    return true;
+  const bool fifo = ablated(Ablation::fifo_of_three_drains);
+  const bool every = ablated(Ablation::drain_every_32_flushes);
+  const bool drain = (fifo && allocator_->deferred_objects() > 3) ||
+                     (every && submissions_.load(std::memory_order_relaxed) % 32 == 0);
+  if (drain) {
+    for (const Ref<hal::Queue>& queue : device_->queues()) {
+      hal::Point last;
+      queue->visit_in_flight([&](const hal::Submission& s) { last = s.point; });
+      waits_.wait(last, WaitReason::budget);
+    }
+    retire();
   }
-  if (ablated(Ablation::drain_every_32_flushes)) {
-    if (submissions_.load(std::memory_order_relaxed) % 32 == 0) drain_all(WaitReason::budget);
-    return true;
-  }
-  return false;
+  return fifo || every;
 }
+#endif
 
 void Core::keep_within_budget() {
   if (!over_budget()) return;

@@ -118,8 +118,12 @@ class Core final : public std::enable_shared_from_this<Core> {
   uint64_t in_flight() const noexcept;
   std::optional<hal::Point> oldest_ungated() const;
   void drop(hal::Retired retired);
-  void drain_all(WaitReason reason);
+#ifdef HOLDFAST_ABLATIONS
+  // Whether a draining policy is in force instead of ours; it was applied then.
   bool drain_as_ablated();
+#else
+  static constexpr bool drain_as_ablated() { return false; }
+#endif
   void wait_for_precedence();
   void reap();
   void stop_reaper(sync::Deadline deadline);

@@ -8,7 +8,7 @@ namespace hf = holdfast;
 using hf::hal::Access;
 using hf::hal::Binding;
 
-int main() {
+int main() try {
   auto context = hf::runtime::Context::create(hf::hal::open_device("cpu").or_raise());
   auto stream = context->new_stream({.name = "main"});
   auto add = context->create_pipeline({
@@ -39,4 +39,7 @@ int main() {
 
   std::printf("sum[0] = %g\n%s", sums[0], hf::runtime::to_string(context->stats()).c_str());
   std::puts(sums[0] == 2.0F && sums[999] == 2.0F ? "ok" : "wrong");
+} catch (const hf::Error& error) {
+  std::fprintf(stderr, "error: %s\n", error.what());
+  return 1;
 }
