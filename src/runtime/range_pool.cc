@@ -7,7 +7,8 @@
 namespace holdfast::runtime {
 namespace {
 
-constexpr unsigned kSteps = 8;  // classes between a power of two and the next
+constexpr unsigned kStepPower = 3;
+constexpr unsigned kSteps = 1U << kStepPower;  // classes between a power of two and the next
 constexpr unsigned kFirstPower = 8;
 static_assert(kSmallestClass.value == 1U << kFirstPower);
 
@@ -21,8 +22,7 @@ Bytes class_bytes(size_t size_class) noexcept {
 size_t class_within(Bytes bytes) noexcept {
   assert(bytes >= kSmallestClass);
   const auto power = static_cast<unsigned>(std::bit_width(bytes.value)) - 1;
-  const uint64_t base = uint64_t{1} << power;
-  const uint64_t step = (bytes.value - base) / (base / kSteps);
+  const uint64_t step = (bytes.value >> (power - kStepPower)) - kSteps;
   return std::min<size_t>((power - kFirstPower) * kSteps + step, kSizeClasses - 1);
 }
 

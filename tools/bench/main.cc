@@ -3,6 +3,7 @@
 // reference is named X/ours alone.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
@@ -35,10 +36,12 @@ class Collector final : public benchmark::BenchmarkReporter {
       const auto per = run.counters.find("per");
       if (per != run.counters.end()) value /= per->second.value;
       samples_[name].push_back(value);
-      fmt::print(stderr, "\r  {} measurements, last {:<50}", ++count_, name);
+      if (live_) fmt::print(stderr, "\r  {} measurements, last {:<50}", ++count_, name);
     }
   }
-  void Finalize() override { fmt::print(stderr, "\r{:<90}\r", ""); }
+  void Finalize() override {
+    if (live_) fmt::print(stderr, "\r{:<90}\r", "");
+  }
 
   std::vector<Row> rows() const {
     std::vector<Row> rows;
@@ -79,6 +82,7 @@ class Collector final : public benchmark::BenchmarkReporter {
   std::map<std::string, std::vector<double>> samples_;
   std::vector<std::string> order_;
   size_t count_ = 0;
+  bool live_ = isatty(STDERR_FILENO) != 0;
 };
 
 const Row* find(const std::vector<Row>& rows, const std::string& name) {
