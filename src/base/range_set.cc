@@ -64,7 +64,6 @@ void RangeSet::remove(ByteRange range) {
       ++i;
       if (after.empty()) continue;
       ranges_.insert(ranges_.begin() + static_cast<std::ptrdiff_t>(i), after);
-      if (ranges_.size() > kMaxRanges) join_closest();
       return;
     }
   }

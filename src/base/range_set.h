@@ -7,8 +7,9 @@
 namespace holdfast {
 
 // Some of the bytes of one memory object: a sorted set of disjoint, non-touching ranges. Bounded:
-// past kMaxRanges it joins the two neighbours with the smallest gap, so it may claim bytes that
-// were never added, never fewer. Every operation costs at most one pass over the ranges.
+// past kMaxRanges, adding joins the two neighbours with the smallest gap, so the set may claim
+// bytes that were never added, never fewer. Removing joins nothing: what was removed stays so.
+// Every operation costs at most one pass over the ranges.
 class RangeSet {
  public:
   // Chosen by bench row hazard_slices: beyond it the cost of insertion shows.

@@ -21,7 +21,8 @@ class AccessHistory {
     ByteRange range;
     Access access = Access::read;
     std::string name;
-    // A map says so to whoever conflicts with it; a readback is short, and others wait for it.
+    // A map says so to whoever conflicts with it; a readback is a copy under way, and others wait
+    // for it.
     bool is_map = false;
     uint64_t serial = 0;  // tells accesses apart
   };

@@ -30,13 +30,13 @@ class AccessHistoryFailureTest : public testing::Test {
     return waits;
   }
   Ref<Ticket> submitted(ByteRange bytes, Access access) {
-    const Ref<Ticket> ticket = open();
+    Ref<Ticket> ticket = open();
     add(bytes, access, ticket);
     submit(ticket);
     return ticket;
   }
   Ref<Ticket> failed(ByteRange bytes, const Failure& cause) {
-    const Ref<Ticket> ticket = submitted(bytes, Access::write);
+    Ref<Ticket> ticket = submitted(bytes, Access::write);
     ticket->mark_seen(cause);
     return ticket;
   }

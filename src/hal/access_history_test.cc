@@ -28,7 +28,7 @@ class AccessHistoryTest : public testing::Test {
   }
   // A list that has recorded this access and was submitted.
   Ref<Ticket> submitted(ByteRange bytes, Access access, LaneId lane = LaneId::next()) {
-    const Ref<Ticket> ticket = open(lane);
+    Ref<Ticket> ticket = open(lane);
     add(bytes, access, ticket);
     submit(ticket);
     return ticket;

@@ -48,7 +48,23 @@ CommandList::CommandList(const DeviceInfo& device, std::string name, LaneId lane
       ticket_(make_ref<Ticket>(id_, lane)),
       storage_(std::move(storage)) {}
 
-CommandList::CommandList(CommandList&&) noexcept = default;
+CommandList::CommandList(CommandList&& other) noexcept
+    : id_(other.id_),
+      device_(other.device_),
+      max_groups_(other.max_groups_),
+      name_(std::move(other.name_)),
+      ticket_(std::move(other.ticket_)),
+      storage_(std::move(other.storage_)),
+      used_(std::exchange(other.used_, 0)),
+      command_count_(std::exchange(other.command_count_, 0)),
+      barrier_count_(std::exchange(other.barrier_count_, 0)),
+      needs_replay_(other.needs_replay_),
+      natives_(std::move(other.natives_)),
+      keeps_users_(other.keeps_users_),
+      users_(std::move(other.users_)),
+      program_(std::exchange(other.program_, nullptr)),
+      slots_(std::move(other.slots_)),
+      replay_parameters_(std::move(other.replay_parameters_)) {}
 
 CommandList& CommandList::operator=(CommandList&& other) noexcept {
   if (this != &other) {
@@ -87,6 +103,10 @@ void CommandList::check_bindings(std::span<const Binding> bindings, std::string_
   }
   for (size_t i = 0; i < bindings.size(); ++i) {
     const Binding& b = bindings[i];
+    if (b.allocation != nullptr && b.slot >= 0) {
+      throw UsageError(fmt::format("{}: binding {} names both {} and slot {}",
+                                   where("a command", label), i, b.allocation->describe(), b.slot));
+    }
     if (b.allocation == nullptr) {
       if (b.slot >= 0 && b.slot < kMaxSlots && b.range.fits_in(kMaxBytes)) continue;
       if (b.slot >= 0) {
@@ -276,7 +296,12 @@ void CommandList::fill(const Binding& to, std::byte value, std::string_view labe
 
 void CommandList::native(NativeCallback callback, std::span<const Binding> bindings,
                          std::string_view label) {
-  if (!callback) {
+  native(std::make_shared<const NativeCallback>(std::move(callback)), bindings, label);
+}
+
+void CommandList::native(std::shared_ptr<const NativeCallback> callback,
+                         std::span<const Binding> bindings, std::string_view label) {
+  if (!callback || !*callback) {
     throw UsageError(fmt::format("{}: the callback is empty", where("a native command", label)));
   }
   check_open();
@@ -313,7 +338,10 @@ void CommandList::set_replay(const Ref<Program>& program, std::vector<BoundRange
   replay_parameters_ = std::move(parameters);
 }
 
-void CommandList::abandon(Failure why) { ticket_->mark_abandoned(std::move(why)); }
+void CommandList::abandon(Failure why) {
+  check_open();
+  ticket_->mark_abandoned(std::move(why));
+}
 
 CommandList::Storage CommandList::take_storage() {
   if (ticket_ && ticket_->state() == TicketState::open) abandon({});

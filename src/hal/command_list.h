@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/hal/command.h"
@@ -16,6 +17,18 @@ class Program;
 
 // Memory of a finished list, to be used again.
 struct ListStorage {
+  ListStorage() = default;
+  ListStorage(ListStorage&& other) noexcept
+      : bytes(std::move(other.bytes)),
+        capacity(std::exchange(other.capacity, 0)),
+        holds(std::move(other.holds)) {}
+  ListStorage& operator=(ListStorage&& other) noexcept {
+    bytes = std::move(other.bytes);
+    capacity = std::exchange(other.capacity, 0);
+    holds = std::move(other.holds);
+    return *this;
+  }
+
   std::unique_ptr<std::byte[]> bytes;
   size_t capacity = 0;
   Holds holds;
@@ -70,6 +83,9 @@ class CommandList {
   // The bindings declare what the callback reads and writes; they are held like any other.
   void native(NativeCallback callback, std::span<const Binding> bindings,
               std::string_view label = {});
+  // For a recorder that may not run a copy of users' code here.
+  void native(std::shared_ptr<const NativeCallback> callback, std::span<const Binding> bindings,
+              std::string_view label = {});
   void barrier();
   // Marks. They hold nothing.
   void mark_birth(const Allocation& allocation);
@@ -80,6 +96,7 @@ class CommandList {
   // From now on the list is also a user of what it binds. A Program needs that: between its replays
   // no list in flight vouches for the memory it names.
   void keep_users() noexcept { keeps_users_ = true; }
+  bool keeps_users() const noexcept { return keeps_users_; }
 
   // Makes an empty list a replay of `program`; see make_replay in program.h, which checks.
   void set_replay(const Ref<Program>& program, std::vector<BoundRange> slots,
@@ -99,7 +116,7 @@ class CommandList {
   bool empty() const noexcept { return command_count_ == 0 && program_ == nullptr; }
   const Holds& holds() const noexcept { return storage_.holds; }
   const NativeCallback& native_callback(const Command& command) const {
-    return natives_[command.native_index];
+    return *natives_[command.native_index];
   }
 
   // Forward iteration over the commands, in recorded order, marks and barriers included.
@@ -147,7 +164,7 @@ class CommandList {
   size_t command_count_ = 0;
   size_t barrier_count_ = 0;
   bool needs_replay_ = false;
-  std::vector<NativeCallback> natives_;
+  std::vector<std::shared_ptr<const NativeCallback>> natives_;
   bool keeps_users_ = false;
   std::vector<Ref<Allocation>> users_;
   const Program* program_ = nullptr;  // kept alive by the Holds

@@ -15,7 +15,7 @@ struct DeviceInfo {
   Bytes max_buffer;                             // of one Buffer
   Bytes memory;                                 // in all
   uint32_t max_buffers = 0;                     // live at once
-  Bytes buffer_alignment{256};                  // of every Allocation's offset
+  Bytes buffer_alignment{256};                  // of every Allocation's offset; divides 256
   bool device_memory_host_visible = false;
 };
 

@@ -90,6 +90,7 @@ void HostTimeline::signal(TimelineValue value) {
 }
 
 void HostTimeline::fail(TimelineValue value, Failure cause) {
+  if (!cause) throw UsageError(fmt::format("timeline '{}' cannot fail without a cause", name()));
   sync::Lock lock(mutex_);
   if (end_.load(std::memory_order_relaxed) != nullptr) return;
   if (value.value <= resolved_.load(std::memory_order_relaxed)) {
@@ -104,6 +105,7 @@ void HostTimeline::fail(TimelineValue value, Failure cause) {
 }
 
 void HostTimeline::fail_all_pending(Failure cause) {
+  if (!cause) throw UsageError(fmt::format("timeline '{}' cannot fail without a cause", name()));
   sync::Lock lock(mutex_);
   if (end_.load(std::memory_order_relaxed) != nullptr) return;
   owned_failures_.push_back(

@@ -87,6 +87,13 @@ Failure Queue::check(const CommandList& list, const std::vector<Wait>& waits) co
                       list.describe(), to_string(wait.point)));
     }
   }
+  for (const Wait& wait : waits) {
+    if (wait.point.timeline && !wait.point.timeline->was_issued(wait.point.value)) {
+      return Failure(ErrorCode::usage,
+                     fmt::format("{} cannot wait for {}: no list with that value was submitted yet",
+                                 list.describe(), to_string(wait.point)));
+    }
+  }
   if (list.needs_replay()) {
     return Failure(ErrorCode::usage,
                    fmt::format("{} binds slots or takes a replay's parameters; seal it into a "
@@ -103,19 +110,29 @@ Result<Point> Queue::submit(const Turn& turn, CommandList& list, std::vector<Wai
   if (Failure refused = check(list, waits)) return refused;
   const TimelineValue value = last_value_.next();
   const uint64_t sequence = submission_counter_->fetch_add(1, std::memory_order_relaxed);
-  auto submission = std::make_unique<Submission>(
-      Submission{std::move(list), Point{timeline_, value}, std::move(waits), sequence});
-  if (Failure refused = execute(*submission)) {
+  Submission* submission = nullptr;
+  {
+    // Kept before it is handed over: once accepted, nothing can fail any more.
+    auto kept = std::make_unique<Submission>(
+        Submission{std::move(list), Point{timeline_, value}, std::move(waits), sequence});
+    sync::Lock lock(mutex_);
+    in_flight_.push_back(std::move(kept));
+    submission = in_flight_.back().get();
+  }
+  Failure refused = execute(*submission);
+  sync::Lock lock(mutex_);
+  if (refused) {
     list = std::move(submission->list);
+    in_flight_.pop_back();
     return refused;
   }
   last_value_ = value;
-  Point point = submission->point;
-  submission->list.ticket()->mark_submitted(point);
-  sync::Lock lock(mutex_);
-  in_flight_.push_back(std::move(submission));
-  in_flight_count_.fetch_add(1, std::memory_order_relaxed);
-  return point;
+  timeline_->note_issued(value);
+  // One step for retire(): whoever knows the Point finds the list in flight until it was seen.
+  submission->accepted = true;
+  submission->list.ticket()->mark_submitted(submission->point);
+  in_flight_count_.fetch_add(1);
+  return submission->point;
 }
 
 Result<Point> Queue::submit(CommandList& list, std::vector<Wait> waits) {
@@ -137,6 +154,7 @@ Retired Queue::retire() {
   sync::Lock lock(mutex_);
   while (!in_flight_.empty()) {
     Submission& oldest = *in_flight_.front();
+    if (!oldest.accepted) break;
     const PointState state = oldest.point.query();
     if (state == PointState::pending) break;
     oldest.list.ticket()->mark_seen(state == PointState::failed ? oldest.point.failure()
@@ -144,20 +162,22 @@ Retired Queue::retire() {
     finished.push_back(std::move(in_flight_.front()));
     in_flight_.pop_front();
   }
-  in_flight_count_.fetch_sub(static_cast<uint32_t>(finished.size()), std::memory_order_relaxed);
+  in_flight_count_.fetch_sub(static_cast<uint32_t>(finished.size()));
   return finished;
 }
 
 std::optional<Queue::Oldest> Queue::oldest() const {
   if (in_flight() == 0) return std::nullopt;
   sync::Lock lock(mutex_);
-  if (in_flight_.empty()) return std::nullopt;
+  if (in_flight_.empty() || !in_flight_.front()->accepted) return std::nullopt;
   return Oldest{in_flight_.front()->point, in_flight_.front()->sequence};
 }
 
 void Queue::visit_in_flight(const std::function<void(const Submission&)>& visit) const {
   sync::Lock lock(mutex_);
-  for (const auto& submission : in_flight_) visit(*submission);
+  for (const auto& submission : in_flight_) {
+    if (submission->accepted) visit(*submission);
+  }
 }
 
 }  // namespace holdfast::hal

@@ -20,6 +20,7 @@ struct Submission {
   Point point;
   std::vector<Wait> waits;
   uint64_t sequence = 0;  // the device's global submission order
+  bool accepted = false;  // by the backend; guarded by the queue's lock
 };
 
 // What one look at a queue found finished, to be dropped by the caller where no lock is held.
@@ -94,7 +95,7 @@ class Queue : public RefCounted {
     uint64_t sequence = 0;
   };
   std::optional<Oldest> oldest() const;
-  uint32_t in_flight() const noexcept { return in_flight_count_.load(std::memory_order_relaxed); }
+  uint32_t in_flight() const noexcept { return in_flight_count_.load(); }
   // Visits every list not retired, under the queue's lock: for reports, and for finding one to wait
   // for.
   void visit_in_flight(const std::function<void(const Submission&)>& visit) const;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <compare>
 #include <cstdint>
 #include <string>
@@ -37,6 +38,15 @@ class Timeline : public RefCounted {
   virtual PointState query(TimelineValue value) const noexcept = 0;
   // The cause of a failed value; none for others.
   virtual Failure failure(TimelineValue value) const = 0;
+  // Whether a list with this value was submitted: only then does its Point exist, and can be waited
+  // for by lists. Always true where no device owns the timeline.
+  bool was_issued(TimelineValue value) const noexcept {
+    return !device_ || value.value <= issued_.load(std::memory_order_acquire);
+  }
+  // Called by the queue that owns it.
+  void note_issued(TimelineValue value) noexcept {
+    issued_.store(value.value, std::memory_order_release);
+  }
   // Blocks until the value is resolved or the deadline has passed (then: pending). The runtime
   // calls it from one place only, which accounts for it.
   virtual PointState wait(TimelineValue value, sync::Deadline deadline) const = 0;
@@ -49,6 +59,7 @@ class Timeline : public RefCounted {
   TimelineId id_;
   DeviceId device_;
   std::string name_;
+  std::atomic<uint64_t> issued_{0};
 };
 
 // "When this much is done." A default-constructed Point is nothing to wait for: always reached.

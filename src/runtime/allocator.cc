@@ -7,6 +7,7 @@
 #include <bit>
 #include <unordered_map>
 
+#include "holdfast/base/error.h"
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
@@ -56,14 +57,17 @@ hal::LaneId only_lane(const hal::Frontier& frontier) {
 // Where the next life of a range must expect its last life's commands, if a list that used it is
 // still open.
 hal::LastUse last_use_for_next_life(const hal::Allocation& dead, const hal::Frontier& frontier) {
+  // Of two open lists of a lane the older one is on its way to the queue; the next life comes in
+  // the newer one or later.
+  hal::ListId newest;
   for (const Ref<hal::Ticket>& ticket : frontier) {
-    if (ticket->state() != hal::TicketState::open) continue;
-    if (dead.last_use().in(ticket->list())) return dead.last_use();
-    // Never used in that list itself, or used elsewhere since: the life before may have been.
-    if (dead.earlier_life().in(ticket->list())) return dead.earlier_life();
-    return {ticket->list(), hal::LastUse::kAnyWave};
+    if (ticket->state() == hal::TicketState::open) newest = std::max(newest, ticket->list());
   }
-  return {};
+  if (!newest) return {};
+  if (dead.last_use().in(newest)) return dead.last_use();
+  // Never used in that list itself, or used elsewhere since: the life before may have been.
+  if (dead.earlier_life().in(newest)) return dead.earlier_life();
+  return {newest, hal::LastUse::kAnyWave};
 }
 
 }  // namespace
@@ -80,7 +84,6 @@ struct Allocator::State {
   };
 
   Ref<hal::Device> device;  // dropped by close()
-  Bytes alignment;
   Bytes device_limit;
   uint32_t object_limit = 0;
   uint32_t fork_generation = sync::fork_generation();
@@ -205,7 +208,11 @@ struct Allocator::State {
 Allocator::Allocator(Ref<hal::Device> device, const Options& options)
     : state_(std::make_unique<State>()) {
   const hal::DeviceInfo& info = device->info();
-  state_->alignment = info.buffer_alignment;
+  if (kSmallestClass.value % std::max<uint64_t>(info.buffer_alignment.value, 1) != 0) {
+    throw UsageError(
+        fmt::format("device '{}' wants allocations aligned to {}; {} is the most there is",
+                    info.name, info.buffer_alignment.value, kSmallestClass.value));
+  }
   state_->device_limit = info.memory;
   state_->memory_limit = options.memory_limit;
   state_->object_limit = options.object_limit > 0 ? options.object_limit : info.max_buffers;
@@ -216,8 +223,12 @@ Allocator::~Allocator() = default;
 
 Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   State& s = *state_;
-  const size_t c = class_that_holds(std::max(request.size, s.alignment));
-  if (c >= kSizeClasses) return {};
+  // Multiples of the smallest class are classes or lie below ones that are, so every cut is
+  // aligned.
+  const Bytes least = std::max(request.size, kSmallestClass);
+  if (least > class_bytes(kSizeClasses - 1)) return {};
+  const uint64_t steps = (least.value + kSmallestClass.value - 1) / kSmallestClass.value;
+  const size_t c = class_that_holds(kSmallestClass * steps);
   const Bytes bytes = class_bytes(c);
   const bool host_first = request.kind != hal::MemoryKind::device;
   sync::Lock lock(s.mutex);

@@ -101,9 +101,15 @@ void Context::set_memory_limit(Bytes limit) {
   core_->allocator().set_memory_limit(limit);
 }
 
-Stats Context::stats() const { return core_->stats(); }
+Stats Context::stats() const {
+  if (core_->forked()) core_->check_usable();
+  return core_->stats();
+}
 
-Snapshot Context::who_holds_what() const { return core_->who_holds_what(); }
+Snapshot Context::who_holds_what() const {
+  if (core_->forked()) core_->check_usable();
+  return core_->who_holds_what();
+}
 
 hal::CloseReport Context::close() { return core_->close(); }
 

@@ -8,6 +8,7 @@
 #include "holdfast/base/error.h"
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/base/sync/task_local.h"
 #include "holdfast/runtime/encoder.h"
 
 namespace holdfast::runtime {
@@ -70,7 +71,7 @@ void Core::drop(hal::Retired retired) {
       return w.point.timeline && !w.point.timeline->device();
     };
     if (std::any_of(submission->waits.begin(), submission->waits.end(), outside)) {
-      outside_waits_.fetch_sub(1, std::memory_order_relaxed);
+      count_outside_wait(-1);
     }
     hal::ListStorage storage = submission->list.take_storage();
     auto spare = spare_lists_.lock();
@@ -95,9 +96,12 @@ void Core::abandoned(hal::Ticket& ticket) {
   const Allocator::Garbage garbage = allocator_->ticket_over(ticket);
 }
 
-void Core::submitted(bool waits_for_outside) {
+void Core::count_outside_wait(int change) noexcept {
+  outside_waits_.fetch_add(static_cast<uint64_t>(static_cast<int64_t>(change)));
+}
+
+void Core::submitted() {
   submissions_.fetch_add(1, std::memory_order_relaxed);
-  if (waits_for_outside) outside_waits_.fetch_add(1, std::memory_order_relaxed);
   if (!drain_as_ablated()) retire();
   if (reaper_sleeps_.exchange(false)) {
     sync::Lock lock(reaper_mutex_);
@@ -169,7 +173,7 @@ std::optional<hal::Point> Core::oldest_ungated() const {
   const auto consider = [&](hal::Queue::Oldest candidate) {
     if (!found || candidate.sequence < found->sequence) found = std::move(candidate);
   };
-  if (outside_waits_.load(std::memory_order_relaxed) == 0) {
+  if (outside_waits_.load() == 0) {
     for (const Ref<hal::Queue>& queue : device_->queues()) {
       if (auto oldest = queue->oldest()) consider(std::move(*oldest));
     }
@@ -244,7 +248,7 @@ Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string na
   if (auto allocation = attempt(Allocator::Effort::pool)) return allocation;
   trim();
   if (auto allocation = attempt(Allocator::Effort::pool)) return allocation;
-  if (outside_waits_.load(std::memory_order_relaxed) == 0) {
+  if (outside_waits_.load() == 0) {
     if (auto allocation = attempt(Allocator::Effort::any_submitted)) return allocation;
   }
   for (bool progress = true; progress;) {
@@ -296,48 +300,64 @@ bool Core::try_begin_host_access(hal::Allocation& allocation,
 void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::HostAccess& access,
                              WaitReason reason, const WaitLimit& limit) {
   access.serial = access_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
-  hal::AccessHistory::Tickets tickets;
-  for (;;) {
-    sync::Lock lock(history_mutex_);
-    hal::AccessHistory& history = allocation.history();
-    const hal::AccessHistory::HostAccess* conflict =
-        history.host_conflict(access.range, access.access);
-    if (conflict == nullptr) {
-      history.begin_host_access(access);
-      allocation.bump_history_version();
-      history.collect(access.range, access.access, tickets);
-      break;
-    }
-    if (conflict->is_map) {
-      throw UsageError(fmt::format(
-          "{} cannot be accessed by '{}': the map '{}' has bytes {}..{} of it for "
-          "{}; end that map first",
-          allocation.describe(), access.name, conflict->name, conflict->range.offset.value,
-          conflict->range.end().value, hal::to_string(conflict->access)));
-    }
-    lock.unlock();
-    wait_for_readbacks(allocation, access.range, access.access, limit);
-  }
+  hal::AccessHistory& history = allocation.history();
+  bool registered = false;
+  const auto conflict_locked = [&] {
+    return registered ? nullptr : history.host_conflict(access.range, access.access);
+  };
   try {
-    for (const Ref<hal::Ticket>& ticket : tickets) submit_open_list(*ticket);
-    for (const Ref<hal::Ticket>& ticket : tickets) {
-      if (ticket->state() != hal::TicketState::abandoned) {
-        waits_.wait(ticket->point(), reason, limit);
+    for (;;) {
+      if (!registered) let_others_pass();
+      hal::AccessHistory::Tickets tickets;
+      bool readback = false;
+      {
+        sync::Lock lock(history_mutex_);
+        if (const hal::AccessHistory::HostAccess* conflict = conflict_locked()) {
+          if (conflict->is_map) {
+            throw UsageError(fmt::format(
+                "{} cannot be accessed by '{}': the map '{}' has bytes {}..{} of it for "
+                "{}; end that map first",
+                allocation.describe(), access.name, conflict->name, conflict->range.offset.value,
+                conflict->range.end().value, hal::to_string(conflict->access)));
+          }
+          readback = true;
+        } else {
+          history.collect(access.range, access.access, tickets);
+          // Others are refused by a map, but wait for a readback: so that one is there for its copy
+          // only.
+          if (!registered && (access.is_map || tickets.empty())) {
+            history.begin_host_access(access);
+            allocation.bump_history_version();
+            registered = true;
+          }
+        }
       }
+      if (readback) {
+        wait_for_readbacks(allocation, access.range, access.access, limit);
+        continue;
+      }
+      if (tickets.empty()) break;
+      for (const Ref<hal::Ticket>& ticket : tickets) submit_open_list(*ticket);
+      for (const Ref<hal::Ticket>& ticket : tickets) {
+        if (ticket->state() != hal::TicketState::abandoned) {
+          waits_.wait(ticket->point(), reason, limit);
+        }
+      }
+      retire();  // only then are they over, and the next look finds nothing left
     }
-    retire();
     if (hal::reads(access.access)) {
       Failure poison;
       {
         sync::Lock lock(history_mutex_);
-        poison = allocation.history().poison(access.range);
+        poison = history.poison(access.range);
       }
       poison.raise_if_any();
     }
   } catch (...) {
-    end_host_access(allocation, access, false);
+    if (registered) end_host_access(allocation, access, false);
     throw;
   }
+  retire();
 }
 
 void Core::end_host_access(hal::Allocation& allocation,
@@ -371,9 +391,10 @@ void Core::wait_for_readbacks(hal::Allocation& allocation, ByteRange range, hal:
           lock.unlock();
           if (!conflict()) return true;
           lock.lock();
-          access_changed_.wait_until(lock, deadline, [&] { return accesses_ended_ != before; });
-          lock.unlock();
-          return !conflict();
+          // One that has ended is enough for the caller to look again, and to ask for precedence in
+          // time.
+          return access_changed_.wait_until(lock, deadline,
+                                            [&] { return accesses_ended_ != before; });
         },
         WaitReason::host_access, limit, fmt::format("a readback of {}", allocation.describe()));
   } catch (...) {
@@ -407,7 +428,9 @@ void Core::wait_for_precedence() {
 // Streams
 
 void Core::add_encoder(const Ref<Encoder>& encoder) {
-  streams_.lock()->by_lane.emplace(encoder->lane().value, encoder);
+  auto streams = streams_.lock();
+  if (streams->closed) throw ClosedError("the context is closed");
+  streams->by_lane.emplace(encoder->lane().value, encoder);
 }
 
 void Core::remove_encoder(const Encoder& encoder) {
@@ -444,17 +467,33 @@ void Core::submit_open_list(const hal::Ticket& ticket) {
 }
 
 Ref<Encoder> Core::transfer_encoder() {
+  // A queue with nothing on it, else one that nothing outside the device holds up.
+  const auto queues = device_->queues();
+  size_t chosen = 0;
+  for (size_t i = 1; i < queues.size(); ++i) {
+    if (queues[i]->in_flight() < queues[chosen]->in_flight()) chosen = i;
+  }
+  if (queues[chosen]->in_flight() > 0) {
+    if (const std::optional<hal::Point> oldest = oldest_ungated()) {
+      for (size_t i = 0; i < queues.size(); ++i) {
+        if (queues[i]->timeline() == oldest->timeline) chosen = i;
+      }
+    }
+  }
   {
     const auto streams = streams_.lock();
-    if (streams->transfer) return streams->transfer;
+    if (chosen < streams->transfers.size() && streams->transfers[chosen]) {
+      return streams->transfers[chosen];
+    }
   }
-  auto made = make_ref<Encoder>(shared_from_this(), device_->queues().back(), "transfers");
-  {
-    auto streams = streams_.lock();
-    if (streams->transfer) return streams->transfer;
-    streams->transfer = made;
-  }
-  add_encoder(made);
+  auto made = make_ref<Encoder>(shared_from_this(), queues[chosen], "transfers", false);
+  auto streams = streams_.lock();
+  if (streams->closed) throw ClosedError("the context is closed");
+  streams->transfers.resize(queues.size());
+  Ref<Encoder>& place = streams->transfers[chosen];
+  if (place) return place;
+  place = made;
+  streams->by_lane.emplace(made->lane().value, made);
   return made;
 }
 
@@ -511,6 +550,7 @@ void Core::start_reaper() {
 
 // Wakes only while lists are in flight, and retires only where nobody else did since its last look.
 void Core::reap() {
+  reaper_task_ = sync::this_task();
   constexpr sync::Duration idle = std::chrono::milliseconds(20);
   uint64_t retired_before = retired_.load(std::memory_order_relaxed);
   for (;;) {
@@ -554,9 +594,16 @@ void Core::stop_reaper(sync::Deadline deadline) {
 
 hal::CloseReport Core::close() {
   if (forked()) return {};
-  if (closed_.exchange(true)) return *report_.lock();
+  if (closed_.exchange(true)) {
+    // Another task is at it. It cannot be waited for by code that it may have to wait for itself.
+    const bool may_wait = hal::Queue::executing() == nullptr && reaper_task_ != sync::this_task();
+    sync::Lock lock(close_mutex_);
+    if (may_wait) close_done_.wait(lock, [&] { return report_.has_value(); });
+    return report_.value_or(hal::CloseReport{1, "another task is closing the context"});
+  }
   const sync::Deadline deadline = sync::Deadline::after(options_.shutdown_bound);
   stop_reaper(deadline);
+  streams_.lock()->closed = true;
   for (const Ref<Encoder>& encoder : encoders()) {
     encoder->abandon(Failure(
         ErrorCode::closed,
@@ -564,8 +611,8 @@ hal::CloseReport Core::close() {
     remove_encoder(*encoder);
   }
   {
-    Ref<Encoder> transfer;
-    streams_.lock()->transfer.swap(transfer);
+    std::vector<Ref<Encoder>> transfers;
+    streams_.lock()->transfers.swap(transfers);
   }
   try {
     for (const Ref<hal::Queue>& queue : device_->queues()) {
@@ -588,7 +635,9 @@ hal::CloseReport Core::close() {
         "alive: {}",
         device_->info().name, report.lists_left, report.details);
   }
-  *report_.lock() = report;
+  sync::Lock lock(close_mutex_);
+  report_ = report;
+  close_done_.notify_all();
   return report;
 }
 

@@ -43,7 +43,10 @@ class Core final : public std::enable_shared_from_this<Core> {
   // A list was abandoned.
   void abandoned(hal::Ticket& ticket);
   // Called after each submit, with no lock held: retires, and wakes the reaper where it sleeps.
-  void submitted(bool waits_for_outside);
+  void submitted();
+  // A list that waits for a Point outside the device is about to be submitted (1), or was refused
+  // (-1).
+  void count_outside_wait(int change) noexcept;
 
   // Budget: called before each transaction and each flush, keeps what waits for the device within
   // the options. Whatever it throws (a wait can be interrupted), nothing of the caller's has
@@ -65,8 +68,9 @@ class Core final : public std::enable_shared_from_this<Core> {
   // The deleter runs in any case.
   Ref<hal::Allocation> import(hal::ExternalMemory memory);
 
-  // Host access. Registers it at once, so that nothing in conflict is recorded any more; then
-  // submits the lists that touch the range and waits for them.
+  // Host access. Submits the lists that touch the range, waits for them, and registers the access:
+  // a map at once, so that nothing in conflict is recorded any more; a readback when nothing is
+  // left to wait for.
   void begin_host_access(hal::Allocation& allocation, hal::AccessHistory::HostAccess& access,
                          WaitReason reason, const WaitLimit& limit);
   // Registers it only if there is nothing to wait for.
@@ -75,7 +79,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   // in the range.
   void end_host_access(hal::Allocation& allocation, const hal::AccessHistory::HostAccess& access,
                        bool happened = true) noexcept;
-  // Until no readback conflicts with the access.
+  // Until a readback that conflicts with the access has ended, if there is one.
   void wait_for_readbacks(hal::Allocation& allocation, ByteRange range, hal::Access access,
                           const WaitLimit& limit = {});
 
@@ -86,7 +90,8 @@ class Core final : public std::enable_shared_from_this<Core> {
   // Submits the open list of this Ticket, whosever it is; returns once it is submitted or
   // abandoned. What a refused submit means is told to those who depend on it.
   void submit_open_list(const hal::Ticket& ticket);
-  // The stream that carries readbacks of memory the host cannot reach.
+  // A stream that carries readbacks of memory the host cannot reach, on a queue that can run it
+  // soon.
   Ref<Encoder> transfer_encoder();
 
   // A recorder that others keep overtaking takes precedence: until it is done, others wait before
@@ -146,7 +151,8 @@ class Core final : public std::enable_shared_from_this<Core> {
 
   struct Streams {
     std::unordered_map<uint64_t, Ref<Encoder>> by_lane;
-    Ref<Encoder> transfer;
+    std::vector<Ref<Encoder>> transfers;  // one a queue, made on first use
+    bool closed = false;
     // Of streams that are gone.
     uint64_t commands = 0;
     uint64_t barriers = 0;
@@ -168,7 +174,10 @@ class Core final : public std::enable_shared_from_this<Core> {
   bool reaper_ended_ = true;
   sync::Thread reaper_;
   std::atomic<bool> reaper_sleeps_{false};
-  sync::Guarded<hal::CloseReport> report_;
+  std::atomic<const void*> reaper_task_{nullptr};
+  sync::Mutex close_mutex_;  // guards report_
+  sync::Condition close_done_;
+  std::optional<hal::CloseReport> report_;
 };
 
 // Closes what is still open when main returns.

@@ -87,7 +87,7 @@ struct Encoder::State {
   std::vector<hal::Wait>
       explicit_waits;  // asked for by the user; kept until a list took them along
   hal::Point last_point;
-  Failure last_failure;  // of the last list, where it was refused
+  Failure unheard;  // of a list that was refused when another stream's need submitted it
 
   // Written under the mutex, read by anybody.
   std::atomic<uint64_t> commands{0};
@@ -95,8 +95,9 @@ struct Encoder::State {
   std::atomic<uint64_t> holds{0};
 };
 
-Encoder::Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name)
+Encoder::Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name, bool yields)
     : core_(std::move(core)),
+      yields_(yields),
       queue_(std::move(queue)),
       name_(std::move(name)),
       lane_(hal::LaneId::next()),
@@ -197,7 +198,7 @@ void Encoder::record(std::span<const PendingCommand> commands) {
 }
 
 void Encoder::let_others_pass(int round, std::optional<Core::Precedence>& precedence) {
-  if (precedence) return;
+  if (precedence || !yields_) return;
   if (round < kPatience) {
     core_->let_others_pass();
   } else {
@@ -303,6 +304,11 @@ void Encoder::wait_for(const hal::Wait& wait) {
     if (wait.kind == hal::WaitKind::data) wait.point.failure().raise_if_any();
     return;
   }
+  if (!wait.point.timeline->was_issued(wait.point.value)) {
+    throw UsageError(
+        fmt::format("stream '{}' cannot wait for {}: no list with that value was submitted yet",
+                    name_, hal::to_string(wait.point)));
+  }
   submit_quietly();
   sync::Lock lock(state_->mutex);
   auto& waits = state_->explicit_waits;
@@ -332,15 +338,17 @@ Encoder::Detached Encoder::detach_locked() {
 Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached) {
   std::vector<hal::Wait> all = detached.waits;
   all.insert(all.end(), detached.explicit_waits.begin(), detached.explicit_waits.end());
+  // Counted before anybody can find the list in flight and decide whether to wait for it.
+  const bool outside = waits_outside(all);
+  if (outside) core_->count_outside_wait(1);
   Result<hal::Point> point = queue_->submit(turn, detached.list, std::move(all));
+  if (!point && outside) core_->count_outside_wait(-1);
   State& s = *state_;
   sync::Lock lock(s.mutex);
   if (point) {
     s.last_point = std::move(point).value();
-    s.last_failure = {};
     return {};
   }
-  s.last_failure = point.failure();
   s.explicit_waits.insert(s.explicit_waits.begin(), detached.explicit_waits.begin(),
                           detached.explicit_waits.end());
   lock.unlock();
@@ -349,6 +357,13 @@ Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached) {
 }
 
 Result<hal::Point> Encoder::flush() {
+  Result<hal::Point> flushed = submit_open_list();
+  sync::Lock lock(state_->mutex);
+  if (flushed && state_->unheard) return std::exchange(state_->unheard, {});
+  return flushed;
+}
+
+Result<hal::Point> Encoder::submit_open_list() {
   core_->check_usable();
   State& s = *state_;
   std::optional<Detached> detached;
@@ -359,7 +374,6 @@ Result<hal::Point> Encoder::flush() {
       sync::Lock lock(s.mutex);
       if (s.ended) return closed_failure();
       if (s.list.empty() && !s.told) {
-        if (s.last_failure) return std::exchange(s.last_failure, {});
         return s.last_point;
       }
       detached.emplace(detach_locked());
@@ -369,10 +383,7 @@ Result<hal::Point> Encoder::flush() {
   }
   account(*detached);
   sync::Lock lock(s.mutex);
-  if (refused) {
-    s.last_failure = {};
-    return refused;
-  }
+  if (refused) return refused;
   return s.last_point;
 }
 
@@ -381,16 +392,16 @@ void Encoder::account(const Detached& detached) {
   if (ticket->state() == hal::TicketState::abandoned) {
     core_->abandoned(*ticket);
   } else {
-    core_->submitted(waits_outside(detached.waits) || waits_outside(detached.explicit_waits));
+    core_->submitted();
   }
 }
 
 void Encoder::submit_quietly() {
-  const Result<hal::Point> flushed = flush();
+  const Result<hal::Point> flushed = submit_open_list();
   if (flushed) return;
   // The stream's own user must hear of it too, at the next flush.
   sync::Lock lock(state_->mutex);
-  state_->last_failure = flushed.failure();
+  if (!state_->unheard) state_->unheard = flushed.failure();
 }
 
 bool Encoder::submit_if_it_keeps_deferred() {
@@ -414,6 +425,12 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
   // Everything that can be refused is, before anything changes.
   hal::make_replay(core_->device().info(), program, slots, parameters, name).abandon({});
 
+  if (!program->list().keeps_users() && !program->fixed_bindings().empty()) {
+    throw UsageError(
+        fmt::format("{} names memory without being a user of it, so that memory may have gone "
+                    "to others; record it with a ProgramRecorder",
+                    program->describe()));
+  }
   // What a replay may leave as it was counts as read: it must be good before.
   std::vector<Access> accesses;
   const auto add = [&](hal::Allocation* allocation, ByteRange range, hal::Access access,
@@ -449,7 +466,10 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
       // replay, in lane order.
       while (!refused) {
         sync::Lock lock(s.mutex);
-        if (s.ended) return closed_failure();
+        if (s.ended) {
+          refused = closed_failure();
+          break;
+        }
         if (!s.list.empty() || s.told) {
           done.push_back(detach_locked());
           s.list = new_list();
@@ -478,11 +498,7 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
     }
     // The other stream may share this queue, and its submit needs the turn: so, without it.
     for (const Detached& d : done) account(d);
-    if (refused) {
-      sync::Lock lock(s.mutex);
-      s.last_failure = {};
-      return refused;
-    }
+    if (refused) return refused;
     if (!obstacles.none()) {
       overcome(obstacles, accesses);
       continue;

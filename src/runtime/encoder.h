@@ -22,7 +22,7 @@ struct PendingCommand {
   hal::Parameters parameters;
   hal::Groups groups;
   std::byte fill_value{};
-  hal::NativeCallback native;
+  std::shared_ptr<const hal::NativeCallback> native;
   std::string_view label;
 };
 
@@ -32,7 +32,9 @@ struct PendingCommand {
 // taken away only between them.
 class Encoder final : public RefCounted {
  public:
-  Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name);
+  // One that does not yield records at once, also while another recorder has precedence: that one
+  // may be waiting for it.
+  Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name, bool yields = true);
   ~Encoder() override;
 
   hal::LaneId lane() const noexcept { return lane_; }
@@ -93,10 +95,12 @@ class Encoder final : public RefCounted {
   Detached detach_locked();
   hal::CommandList new_list() const;
   Failure submit(const hal::Queue::Turn& turn, Detached& detached);
+  Result<hal::Point> submit_open_list();
   // After the turn: tells the core what became of a list.
   void account(const Detached& detached);
 
   std::shared_ptr<Core> core_;
+  bool yields_;
   Ref<hal::Queue> queue_;
   std::string name_;
   hal::LaneId lane_;

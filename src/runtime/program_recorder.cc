@@ -28,7 +28,9 @@ ProgramRecorder::ProgramRecorder(Ref<Context> context, std::string name)
 }
 
 void ProgramRecorder::check_open() const {
-  if (sealed_) throw UsageError("a program recorder was used after seal()");
+  if (sealed_ || !context_) {
+    throw UsageError("a program recorder was used after seal() or after it was moved from");
+  }
 }
 
 void ProgramRecorder::order(std::span<const hal::Binding> bindings) {

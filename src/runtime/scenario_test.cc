@@ -9,7 +9,6 @@ namespace {
 
 using hal::Access;
 using hal::Binding;
-using holdfast::testing::Event;
 using holdfast::testing::Gate;
 using holdfast::testing::Rig;
 namespace t = holdfast::testing;

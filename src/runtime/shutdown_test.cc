@@ -20,7 +20,6 @@ using holdfast::testing::Event;
 using holdfast::testing::Gate;
 using holdfast::testing::Rig;
 using holdfast::testing::Slow;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 namespace t = holdfast::testing;
 

@@ -7,7 +7,6 @@
 namespace holdfast::runtime {
 namespace {
 
-using hal::Access;
 using holdfast::testing::Event;
 using holdfast::testing::Gate;
 using holdfast::testing::Rig;

@@ -29,6 +29,7 @@ Stream::~Stream() {
 }
 
 void Stream::record(std::span<const PendingCommand> commands) {
+  context_->core().check_usable();
   context_->core().keep_within_budget();
   encoder_->record(commands);
 }
@@ -59,8 +60,14 @@ void Stream::fill(const hal::Binding& to, std::byte value, std::string_view labe
 void Stream::native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
                     std::string_view label) {
   if (!callback) throw UsageError("a native command was given an empty callback");
-  const PendingCommand command{hal::CommandKind::native, {},   bindings, {}, {}, {},
-                               std::move(callback),      label};
+  const PendingCommand command{hal::CommandKind::native,
+                               {},
+                               bindings,
+                               {},
+                               {},
+                               {},
+                               std::make_shared<const hal::NativeCallback>(std::move(callback)),
+                               label};
   record({&command, 1});
 }
 
@@ -71,6 +78,7 @@ Ref<hal::Allocation> Stream::allocate(Bytes size, std::string name, hal::MemoryK
 }
 
 hal::Point Stream::flush() {
+  context_->core().check_usable();
   context_->core().keep_within_budget();
   return encoder_->flush().or_raise();
 }
@@ -187,6 +195,7 @@ Map Stream::map(const Ref<hal::Allocation>& allocation, ByteRange range, hal::Ac
 
 hal::Point Stream::replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots,
                           std::span<const std::byte> parameters, std::string_view label) {
+  context_->core().check_usable();
   context_->core().keep_within_budget();
   return encoder_->replay(program, slots, parameters, label).or_raise();
 }

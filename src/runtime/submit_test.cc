@@ -7,7 +7,6 @@
 namespace holdfast::runtime {
 namespace {
 
-using hal::Access;
 using holdfast::testing::Gate;
 using holdfast::testing::Rig;
 using ::testing::HasSubstr;

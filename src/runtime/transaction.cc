@@ -3,6 +3,7 @@
 #include <array>
 
 #include "holdfast/base/error.h"
+#include "holdfast/runtime/core.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::runtime {
@@ -14,6 +15,7 @@ Transaction::~Transaction() = default;
 
 void Transaction::add(PendingCommand command) {
   if (!stream_) throw UsageError("a transaction was used after it was moved from");
+  stream_->context()->core().check_usable();
   stream_->encoder_->check(command);
   for (const hal::Binding& b : command.bindings) users_.emplace_back(b.allocation);
   bindings_.emplace_back(command.bindings.begin(), command.bindings.end());
@@ -48,7 +50,14 @@ void Transaction::fill(const hal::Binding& to, std::byte value, std::string_view
 void Transaction::native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
                          std::string_view label) {
   if (!callback) throw UsageError("a native command was given an empty callback");
-  add({hal::CommandKind::native, {}, bindings, {}, {}, {}, std::move(callback), label});
+  add({hal::CommandKind::native,
+       {},
+       bindings,
+       {},
+       {},
+       {},
+       std::make_shared<const hal::NativeCallback>(std::move(callback)),
+       label});
 }
 
 Ref<hal::Allocation> Transaction::scratch(Bytes size, std::string name) {

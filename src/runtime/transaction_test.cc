@@ -8,7 +8,6 @@ namespace holdfast::runtime {
 namespace {
 
 using hal::Access;
-using holdfast::testing::Gate;
 using holdfast::testing::Rig;
 using holdfast::testing::Slow;
 using ::testing::HasSubstr;

@@ -158,32 +158,38 @@ TEST(Waits, waiting_for_a_busy_queues_turn_is_counted) {
 }
 
 TEST(Waits, binding_what_is_being_read_back_waits_and_is_counted) {
-  Gated s;
+  Rig rig(t::discrete(1));
+  const auto stream = rig.stream("s");
+  const auto x = stream->allocate(64_B, "x");
+  const auto y = stream->allocate(64_B, "y");
+  t::put(*stream, x, 5);
+  stream->synchronize(t::patient());
+  t::Slow slow(*rig.context);
+  t::run_slow(slow, *stream, y);
+  stream->flush();
+  ASSERT_TRUE(slow.wait_until_running());
   Event reading;
   Event go_on;
+  std::vector<std::byte> data(64);
   sync::Thread reader("reader", [&] {
     WaitLimit limit = t::patient();
-    // Stays in the middle of the readback, where interrupt_waits() does not reach it.
+    // Stays in the middle of the readback's copy, where interrupt_waits() does not reach it.
     limit.interrupted = [&] {
       reading.set();
       return !go_on.wait();
     };
-    s.stream->readback(s.x, {}, s.data, limit);
+    stream->readback(x, {}, data, limit);
   });
   ASSERT_TRUE(reading.wait());
-  const auto other = s.rig.stream("other", 1);
-  EXPECT_TRUE(t::blocks([&] { t::put(*other, s.x, 9); }));
-  EXPECT_EQ(s.rig.stats().waits_for(WaitReason::host_access).count, 1U);
-  const auto free = other->allocate(64_B);
-  t::put(*other, free, 1);
-  EXPECT_EQ(t::value_of(*other, free), 1) << "others are not held up";
-  s.gate.open();
-  ASSERT_TRUE(t::until_done(s.point));
+  EXPECT_TRUE(t::blocks([&] { stream->fill(t::write_of(x), std::byte{9}); }));
+  EXPECT_EQ(rig.stats().waits_for(WaitReason::host_access).count, 1U);
+  EXPECT_NO_THROW(stream->fill(t::write_of(y), std::byte{1})) << "other memory is not held up";
+  slow.release();
   go_on.set();
   reader.join();
-  EXPECT_EQ(s.data, std::vector<std::byte>(64, std::byte{5}));
-  t::put(*other, s.x, 9);
-  EXPECT_EQ(t::value_of(*other, s.x), 9);
+  EXPECT_EQ(data, std::vector<std::byte>(64, std::byte{5}));
+  stream->fill(t::write_of(x), std::byte{9});
+  EXPECT_EQ(t::value_of(*stream, x), 9);
 }
 
 TEST(Waits, in_steady_state_with_a_device_that_keeps_up_the_count_is_zero) {

@@ -14,10 +14,8 @@
 namespace {
 
 using holdfast::Ablation;
-using holdfast::Bytes;
 using holdfast::ScopedAblation;
 using holdfast::runtime::Stats;
-using holdfast::runtime::WaitReason;
 using holdfast::workloads::GrowingScratch;
 using holdfast::workloads::GrowingScratchResult;
 

@@ -140,7 +140,10 @@ Result<Ref<Program>> CpuDevice::create_program(CommandList& list) {
 
 Failure CpuDevice::lost() const { return state_->shared->stop_cause(); }
 
-void CpuDevice::lose(Failure cause) { state_->shared->stop(std::move(cause)); }
+void CpuDevice::lose(Failure cause) {
+  if (!cause) throw UsageError("a device cannot be lost without a cause");
+  state_->shared->stop(std::move(cause));
+}
 
 CloseReport CpuDevice::close(sync::Deadline deadline) {
   {
