@@ -19,7 +19,11 @@ namespace holdfast::runtime {
 
 class Encoder;
 
-// What a Context, its Streams and its reaper share. Lives as long as one of them does; closed by
+// What a Context, its Streams and its reaper share. One class, since its parts guard each other's
+// promises; one file a part: retirement.cc, budget.cc, host_access.cc, and core.cc for memory,
+// streams and the end.
+//
+// Lives as long as one of them does; closed by
 // the Context. Thread-safe. Order of locks: an Encoder's, then history_mutex, then the Allocator's.
 // No lock is held while waiting, submitting, or dropping anything.
 class Core final : public std::enable_shared_from_this<Core> {

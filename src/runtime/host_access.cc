@@ -1,0 +1,152 @@
+#include "holdfast/runtime/core.h"
+
+#include <fmt/format.h>
+
+#include "holdfast/base/error.h"
+
+namespace holdfast::runtime {
+
+bool Core::try_begin_host_access(hal::Allocation& allocation,
+                                 hal::AccessHistory::HostAccess& access) {
+  access.serial = access_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
+  sync::Lock lock(history_mutex_);
+  hal::AccessHistory& history = allocation.history();
+  hal::AccessHistory::Tickets tickets;
+  history.collect(access.range, access.access, tickets);
+  if (!tickets.empty() || history.host_conflict(access.range, access.access) != nullptr) {
+    return false;
+  }
+  history.begin_host_access(access);
+  allocation.bump_history_version();
+  return true;
+}
+
+void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::HostAccess& access,
+                             WaitReason reason, const WaitLimit& limit) {
+  access.serial = access_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
+  hal::AccessHistory& history = allocation.history();
+  bool registered = false;
+  const auto conflict_locked = [&] {
+    return registered ? nullptr : history.host_conflict(access.range, access.access);
+  };
+  try {
+    for (;;) {
+      if (!registered) let_others_pass();
+      hal::AccessHistory::Tickets tickets;
+      bool readback = false;
+      {
+        sync::Lock lock(history_mutex_);
+        if (const hal::AccessHistory::HostAccess* conflict = conflict_locked()) {
+          if (conflict->is_map) {
+            throw UsageError(fmt::format(
+                "{} cannot be accessed by '{}': the map '{}' has bytes {}..{} of it for "
+                "{}; end that map first",
+                allocation.describe(), access.name, conflict->name, conflict->range.offset.value,
+                conflict->range.end().value, hal::to_string(conflict->access)));
+          }
+          readback = true;
+        } else {
+          history.collect(access.range, access.access, tickets);
+          // Others are refused by a map, but wait for a readback: so that one is there for its copy
+          // only.
+          if (!registered && (access.is_map || tickets.empty())) {
+            history.begin_host_access(access);
+            allocation.bump_history_version();
+            registered = true;
+          }
+        }
+      }
+      if (readback) {
+        wait_for_readbacks(allocation, access.range, access.access, limit);
+        continue;
+      }
+      if (tickets.empty()) break;
+      for (const Ref<hal::Ticket>& ticket : tickets) submit_open_list(*ticket);
+      for (const Ref<hal::Ticket>& ticket : tickets) {
+        if (ticket->state() != hal::TicketState::abandoned) {
+          waits_.wait(ticket->point(), reason, limit);
+        }
+      }
+      retire();  // only then are they over, and the next look finds nothing left
+    }
+    if (hal::reads(access.access)) {
+      Failure poison;
+      {
+        sync::Lock lock(history_mutex_);
+        poison = history.poison(access.range);
+      }
+      poison.raise_if_any();
+    }
+  } catch (...) {
+    if (registered) end_host_access(allocation, access, false);
+    throw;
+  }
+  retire();
+}
+
+void Core::end_host_access(hal::Allocation& allocation,
+                           const hal::AccessHistory::HostAccess& access, bool happened) noexcept {
+  if (forked()) return;
+  {
+    sync::Lock lock(history_mutex_);
+    allocation.history().end_host_access(access);
+    if (happened && hal::writes(access.access)) allocation.history().host_wrote(access.range);
+    allocation.bump_history_version();
+  }
+  if (access_waiters_.load() == 0) return;
+  sync::Lock lock(access_mutex_);
+  ++accesses_ended_;
+  access_changed_.notify_all();
+}
+
+void Core::wait_for_readbacks(hal::Allocation& allocation, ByteRange range, hal::Access access,
+                              const WaitLimit& limit) {
+  const auto conflict = [&] {
+    sync::Lock lock(history_mutex_);
+    const hal::AccessHistory::HostAccess* host = allocation.history().host_conflict(range, access);
+    return host != nullptr && !host->is_map;
+  };
+  access_waiters_.fetch_add(1);
+  try {
+    waits_.wait_until(
+        [&](sync::Deadline deadline) {
+          sync::Lock lock(access_mutex_);
+          const uint64_t before = accesses_ended_;
+          lock.unlock();
+          if (!conflict()) return true;
+          lock.lock();
+          // One that has ended is enough for the caller to look again, and to ask for precedence in
+          // time.
+          return access_changed_.wait_until(lock, deadline,
+                                            [&] { return accesses_ended_ != before; });
+        },
+        WaitReason::host_access, limit, fmt::format("a readback of {}", allocation.describe()));
+  } catch (...) {
+    access_waiters_.fetch_sub(1);
+    throw;
+  }
+  access_waiters_.fetch_sub(1);
+}
+
+Core::Precedence::Precedence(Core& core) : core_(core) {
+  while (core_.precedence_taken_.exchange(true)) core_.wait_for_precedence();
+}
+
+Core::Precedence::~Precedence() {
+  core_.precedence_taken_.store(false);
+  sync::Lock lock(core_.access_mutex_);
+  ++core_.accesses_ended_;
+  core_.access_changed_.notify_all();
+}
+
+void Core::wait_for_precedence() {
+  waits_.wait_until(
+      [&](sync::Deadline deadline) {
+        sync::Lock lock(access_mutex_);
+        return access_changed_.wait_until(lock, deadline,
+                                          [&] { return !precedence_taken_.load(); });
+      },
+      WaitReason::host_access, {}, "a recorder that others kept overtaking");
+}
+
+}  // namespace holdfast::runtime
