@@ -47,7 +47,7 @@ ByteRange random_range(std::mt19937& random, uint64_t size, uint64_t longest) {
 
 // Sorted, disjoint, non-touching, without empty ranges.
 void expect_well_formed(const RangeSet& set) {
-  EXPECT_EQ(set.empty(), set.size() < 1);
+  EXPECT_EQ(set.empty(), set.begin() == set.end());
   const ByteRange* before = nullptr;
   for (const ByteRange& r : set) {
     EXPECT_FALSE(r.empty());
