@@ -9,7 +9,6 @@ namespace holdfast::runtime {
 namespace {
 
 namespace t = holdfast::testing;
-using hal::Access;
 using t::Gate;
 using t::Rig;
 
