@@ -5,32 +5,6 @@
 #include <cassert>
 
 namespace holdfast::runtime {
-namespace {
-
-constexpr unsigned kStepPower = 3;
-constexpr unsigned kSteps = 1U << kStepPower;  // classes between a power of two and the next
-constexpr unsigned kFirstPower = 8;
-static_assert(kSmallestClass.value == 1U << kFirstPower);
-
-}  // namespace
-
-Bytes class_bytes(size_t size_class) noexcept {
-  const uint64_t base = uint64_t{1} << (kFirstPower + size_class / kSteps);
-  return Bytes{base + base / kSteps * (size_class % kSteps)};
-}
-
-size_t class_within(Bytes bytes) noexcept {
-  assert(bytes >= kSmallestClass);
-  const auto power = static_cast<unsigned>(std::bit_width(bytes.value)) - 1;
-  const uint64_t step = (bytes.value >> (power - kStepPower)) - kSteps;
-  return std::min<size_t>((power - kFirstPower) * kSteps + step, kSizeClasses - 1);
-}
-
-size_t class_that_holds(Bytes bytes) noexcept {
-  if (bytes <= kSmallestClass) return 0;
-  const size_t below = class_within(bytes);
-  return class_bytes(below) == bytes ? below : below + 1;
-}
 
 RangeNode* RangePool::new_node() {
   if (spare_.empty()) return &nodes_.emplace_back();

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -48,12 +50,28 @@ struct Block {
 // Size classes: eight between each power of two and the next, from 256 bytes up. A request is
 // rounded up to its class, which costs at most an eighth of it, and a dead range serves the next
 // request of its class.
-inline constexpr Bytes kSmallestClass{256};
-inline constexpr size_t kSizeClasses = 8 * 48;
-size_t class_that_holds(Bytes bytes) noexcept;  // the smallest class of at least this
-size_t class_within(
-    Bytes bytes) noexcept;  // the largest class of at most this; bytes >= kSmallestClass
-Bytes class_bytes(size_t size_class) noexcept;
+inline constexpr unsigned kFirstPower = 8;
+inline constexpr Bytes kSmallestClass{1U << kFirstPower};
+inline constexpr unsigned kStepPower = 3;
+inline constexpr unsigned kSteps = 1U << kStepPower;  // classes between a power of two and the next
+inline constexpr size_t kSizeClasses = size_t{kSteps} * 48;
+
+constexpr Bytes class_bytes(size_t size_class) noexcept {
+  const uint64_t base = uint64_t{1} << (kFirstPower + size_class / kSteps);
+  return Bytes{base + base / kSteps * (size_class % kSteps)};
+}
+// The largest class of at most this; bytes >= kSmallestClass.
+constexpr size_t class_within(Bytes bytes) noexcept {
+  const auto power = static_cast<unsigned>(std::bit_width(bytes.value)) - 1;
+  const uint64_t step = (bytes.value >> (power - kStepPower)) - kSteps;
+  return std::min<size_t>((power - kFirstPower) * size_t{kSteps} + step, kSizeClasses - 1);
+}
+// The smallest class of at least this.
+constexpr size_t class_that_holds(Bytes bytes) noexcept {
+  if (bytes <= kSmallestClass) return 0;
+  const size_t below = class_within(bytes);
+  return class_bytes(below) == bytes ? below : below + 1;
+}
 
 // The free ranges of all blocks of one memory kind, by class, joined with their free neighbours at
 // once. It knows nothing of Tickets: what is in here is free for anybody. Good fit, constant time.
