@@ -19,8 +19,8 @@ struct Options {
   // transaction waits for the oldest submission (HOLDFAST_DEFERRED_LIMIT).
   Bytes deferred_limit = 256_MiB;
   uint32_t deferred_objects = 65536;
-  // Lists in flight, over all streams. Chosen by bench row workload4: large enough that a device
-  // which keeps up is never waited for across a scheduling hiccup of the host.
+  // Lists in flight, over all streams. A few milliseconds of the shortest launches: bench row
+  // workload4_keeps_up shows that a device which keeps up is then never waited for.
   uint32_t max_in_flight = 4096;
 
   // How long closing lets work in flight finish before it reports what it had to leave.
