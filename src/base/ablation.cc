@@ -16,6 +16,23 @@ std::atomic<uint32_t> ablation_bits{0};
 std::string_view ablation_token(Ablation ablation) {
   switch (ablation) {
     case Ablation::bound_not_held: return "bound-not-held";
+    case Ablation::range_recycled_at_death: return "range-recycled-at-death";
+    case Ablation::donated_output_not_held: return "donated-output-not-held";
+    case Ablation::temporaries_not_held: return "temporaries-not-held";
+    case Ablation::pipelines_not_held: return "pipelines-not-held";
+    case Ablation::destroyed_at_submit: return "destroyed-at-submit";
+    case Ablation::destroyed_at_flush_overflow: return "destroyed-at-flush-overflow";
+    case Ablation::trim_frees_in_flight: return "trim-frees-in-flight";
+    case Ablation::war_ignored: return "war-ignored";
+    case Ablation::hazards_by_view: return "hazards-by-view";
+    case Ablation::cross_queue_reuse_unordered: return "cross-queue-reuse-unordered";
+    case Ablation::host_access_not_ordered: return "host-access-not-ordered";
+    case Ablation::shared_parameter_slot: return "shared-parameter-slot";
+    case Ablation::identity_by_recycled_address: return "identity-by-recycled-address";
+    case Ablation::retire_on_overflow_only: return "retire-on-overflow-only";
+    case Ablation::readback_does_not_retire: return "readback-does-not-retire";
+    case Ablation::point_before_error: return "point-before-error";
+    case Ablation::lock_held_while_holds_drop: return "lock-held-while-holds-drop";
     case Ablation::fifo_of_three_drains: return "fifo-of-three-drains";
     case Ablation::drain_every_32_flushes: return "drain-every-32-flushes";
   }

@@ -13,14 +13,35 @@
 namespace holdfast {
 
 enum class Ablation : unsigned {
-  bound_not_held,         // binding neither holds the Allocation nor marks its Frontier
-  fifo_of_three_drains,   // more than three displaced submissions: wait for the whole queue
-  drain_every_32_flushes  // every 32nd flush waits for the whole queue
+  // Lifetime
+  bound_not_held,               // binding neither holds the Allocation nor marks its Frontier
+  range_recycled_at_death,      // the block is held, but its dead range is given out at once
+  donated_output_not_held,      // what is bound for reading and writing is not held
+  temporaries_not_held,         // staging memory is not held
+  pipelines_not_held,           // a dispatch does not hold its pipeline
+  destroyed_at_submit,          // what a list holds is let go when it is submitted
+  destroyed_at_flush_overflow,  // more than two dead ranges at a flush: they are free
+  trim_frees_in_flight,         // trim frees every dead range
+  // Order
+  war_ignored,                  // a write after a read needs no order
+  hazards_by_view,              // only equal ranges conflict
+  cross_queue_reuse_unordered,  // any lane gets any dead range, with no wait for its last life
+  host_access_not_ordered,      // maps and readbacks wait for nobody
+  // Identity
+  shared_parameter_slot,         // all dispatches of a pipeline share their parameters
+  identity_by_recycled_address,  // a new stream is taken for the one whose place it has
+  // Retirement and waits
+  retire_on_overflow_only,     // a flush retires only where many lists are in flight
+  readback_does_not_retire,    // what a readback has seen finished stays held
+  point_before_error,          // a failed Point answers before its error is stored
+  lock_held_while_holds_drop,  // users' deleters run with the lock of retirement held
+  fifo_of_three_drains,        // more than three displaced submissions: wait for the whole queue
+  drain_every_32_flushes       // every 32nd flush waits for the whole queue
 };
 
 #ifdef HOLDFAST_ABLATIONS
 
-inline constexpr unsigned kAblationCount = 3;
+inline constexpr unsigned kAblationCount = 20;
 // The kebab-case token of HOLDFAST_ABLATE.
 std::string_view ablation_token(Ablation ablation);
 

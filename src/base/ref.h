@@ -17,7 +17,7 @@ class RefCounted {
 
   void retain() const noexcept { count_.fetch_add(1, std::memory_order_relaxed); }
   void release() const noexcept {
-    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (count_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
   }
   // For reports only: the answer may be stale when it arrives.
   uint32_t ref_count() const noexcept { return count_.load(std::memory_order_relaxed); }
@@ -25,6 +25,9 @@ class RefCounted {
  protected:
   RefCounted() = default;
   virtual ~RefCounted() = default;
+  // The last Ref is gone. An override may take a new Ref instead of deleting, and is called again
+  // when that goes.
+  virtual void destroy() const noexcept { delete this; }
 
  private:
   mutable std::atomic<uint32_t> count_{0};

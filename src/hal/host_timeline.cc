@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 
+#include "holdfast/base/ablation.h"
 #include "holdfast/base/sync/thread.h"
 
 namespace holdfast::hal {
@@ -37,6 +38,10 @@ const HostTimeline::FailedValue* HostTimeline::find_failure(uint64_t value) cons
 }
 
 PointState HostTimeline::query(TimelineValue value) const noexcept {
+  if (sync::Scheduler* scheduler = sync::Scheduler::current()) {
+    scheduler->switch_point("query a Point", sync::Where::current());
+    scheduler->touch(schedule_object(), 0, 1, false);
+  }
   if (resolved_.load(std::memory_order_acquire) < value.value) {
     // Once ended, no further value is resolved, so a second look decides.
     if (end_.load(std::memory_order_acquire) == nullptr) return PointState::pending;
@@ -64,7 +69,15 @@ PointState HostTimeline::wait(TimelineValue value, sync::Deadline deadline) cons
   return query(value);
 }
 
+uint64_t HostTimeline::schedule_object() const noexcept {
+  // Names are the same in every run of a program; two timelines of one name count as one.
+  return std::hash<std::string_view>()(name()) | 1;
+}
+
 void HostTimeline::resolve_locked(uint64_t value) {
+  if (sync::Scheduler* scheduler = sync::Scheduler::current()) {
+    scheduler->touch(schedule_object(), 0, 1, true);
+  }
   // Sequentially consistent with waiters_: either the waiter sees the value or we see the waiter.
   resolved_.store(value);
   wake_locked();
@@ -96,6 +109,10 @@ void HostTimeline::fail(TimelineValue value, Failure cause) {
   if (value.value <= resolved_.load(std::memory_order_relaxed)) {
     throw UsageError(fmt::format("timeline '{}' is at {}; {} is resolved and cannot fail any more",
                                  name(), resolved_.load(), value.value));
+  }
+  if (ablated(Ablation::point_before_error)) {
+    resolve_locked(value.value);
+    sync::switch_point("before the error is stored");
   }
   owned_failures_.push_back(std::make_unique<const FailedValue>(
       FailedValue{value.value, std::move(cause), failures_.load(std::memory_order_relaxed)}));

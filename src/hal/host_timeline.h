@@ -46,6 +46,8 @@ class HostTimeline final : public Timeline {
   };
   const FailedValue* find_failure(uint64_t value) const noexcept;
   void resolve_locked(uint64_t value);
+  // What a simulation knows it by.
+  uint64_t schedule_object() const noexcept;
   void wake_locked();
 
   std::atomic<uint64_t> resolved_{0};

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <chrono>
+#include "holdfast/base/sync/scheduler.h"
 
 namespace holdfast::sync {
 
-using Duration = std::chrono::nanoseconds;
-// Monotonic; unrelated to the time of day.
-using TimePoint = std::chrono::steady_clock::time_point;
-
-inline TimePoint now() noexcept { return std::chrono::steady_clock::now(); }
+inline TimePoint now() noexcept {
+  if (Scheduler* scheduler = Scheduler::current()) return scheduler->now();
+  return std::chrono::steady_clock::now();
+}
 
 // The moment until which a caller is willing to wait.
 class Deadline {

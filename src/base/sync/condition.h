@@ -12,22 +12,48 @@ namespace holdfast::sync {
 class Condition {
  public:
   template <typename Predicate>
-  void wait(Lock& lock, Predicate done) {
+  void wait(Lock& lock, Predicate done, const Where& where = Where::current()) {
+    if (Scheduler* scheduler = Scheduler::current()) {
+      while (!done()) sleep(*scheduler, lock, TimePoint::max(), where);
+      return;
+    }
     changed_.wait(lock.lock_, done);
   }
   // Whether the predicate held before the deadline.
   template <typename Predicate>
-  bool wait_until(Lock& lock, Deadline deadline, Predicate done) {
+  bool wait_until(Lock& lock, Deadline deadline, Predicate done,
+                  const Where& where = Where::current()) {
+    if (Scheduler* scheduler = Scheduler::current()) {
+      while (!done()) {
+        if (!sleep(*scheduler, lock, deadline.when(), where)) return done();
+      }
+      return true;
+    }
     if (deadline.is_never()) {
       changed_.wait(lock.lock_, done);
       return true;
     }
     return changed_.wait_until(lock.lock_, deadline.when(), done);
   }
-  void notify_one() noexcept { changed_.notify_one(); }
-  void notify_all() noexcept { changed_.notify_all(); }
+  void notify_one() noexcept {
+    changed_.notify_one();
+    if (Scheduler* scheduler = Scheduler::current()) scheduler->notify(this, false);
+  }
+  void notify_all() noexcept {
+    changed_.notify_all();
+    if (Scheduler* scheduler = Scheduler::current()) scheduler->notify(this, true);
+  }
 
  private:
+  bool sleep(Scheduler& scheduler, Lock& lock, TimePoint deadline, const Where& where) {
+    std::mutex* const mutex = lock.lock_.mutex();
+    lock.lock_.unlock();
+    scheduler.give(mutex, false);
+    const bool notified = scheduler.wait(this, deadline, where);
+    lock.lock(where);
+    return notified;
+  }
+
   std::condition_variable changed_;
 };
 

@@ -3,6 +3,8 @@
 #include <mutex>
 #include <utility>
 
+#include "holdfast/base/sync/scheduler.h"
+
 namespace holdfast::sync {
 
 class Condition;
@@ -20,20 +22,65 @@ class Mutex {
   std::mutex mutex_;
 };
 
-class Lock {
+// A mutex that no scheduler knows, for what simulates or schedules itself. Whoever holds it touches
+// memory and nothing else: no other lock, no callback, no destructor of others.
+class LeafMutex {
  public:
-  explicit Lock(Mutex& mutex) : lock_(mutex.mutex_) {}
+  LeafMutex() = default;
+  LeafMutex(const LeafMutex&) = delete;
+  LeafMutex& operator=(const LeafMutex&) = delete;
 
-  // For the rare function that must step outside for a while; the destructor copes with both.
+ private:
+  friend class LeafLock;
+  std::mutex mutex_;
+};
+
+class LeafLock {
+ public:
+  explicit LeafLock(LeafMutex& mutex) : lock_(mutex.mutex_) {}
   void unlock() { lock_.unlock(); }
   void lock() { lock_.lock(); }
+
+ private:
+  std::unique_lock<std::mutex> lock_;
+};
+
+class Lock {
+ public:
+  explicit Lock(Mutex& mutex, const Where& where = Where::current())
+      : lock_(mutex.mutex_, std::defer_lock) {
+    lock(where);
+  }
+  Lock(Lock&&) noexcept = default;
+  Lock& operator=(Lock&&) = delete;
+  ~Lock() {
+    if (lock_.owns_lock()) unlock();
+  }
+
+  // For the rare function that must step outside for a while; the destructor copes with both.
+  void unlock() {
+    std::mutex* const mutex = lock_.mutex();
+    lock_.unlock();
+    if (Scheduler* scheduler = Scheduler::current()) scheduler->give(mutex, true);
+  }
+  void lock(const Where& where = Where::current()) {
+    if (Scheduler* scheduler = Scheduler::current()) scheduler->take(lock_.mutex(), where);
+    lock_.lock();
+  }
   bool owns() const noexcept { return lock_.owns_lock(); }
 
   static Lock try_take(Mutex& mutex) { return Lock(mutex, std::try_to_lock); }
 
  private:
   friend class Condition;
-  Lock(Mutex& mutex, std::try_to_lock_t how) : lock_(mutex.mutex_, how) {}
+  Lock(Mutex& mutex, std::try_to_lock_t) : lock_(mutex.mutex_, std::defer_lock) {
+    Scheduler* const scheduler = Scheduler::current();
+    if (scheduler == nullptr) {
+      (void)lock_.try_lock();
+    } else if (scheduler->try_take(lock_.mutex())) {
+      lock_.lock();
+    }
+  }
   std::unique_lock<std::mutex> lock_;
 };
 
@@ -53,13 +100,17 @@ class Guarded {
 
    private:
     friend class Guarded;
-    Access(Mutex& mutex, V& value) : lock_(mutex), value_(&value) {}
+    Access(Mutex& mutex, V& value, const Where& where) : lock_(mutex, where), value_(&value) {}
     Lock lock_;
     V* value_;
   };
 
-  [[nodiscard]] Access<T> lock() { return Access<T>(mutex_, value_); }
-  [[nodiscard]] Access<const T> lock() const { return Access<const T>(mutex_, value_); }
+  [[nodiscard]] Access<T> lock(const Where& where = Where::current()) {
+    return Access<T>(mutex_, value_, where);
+  }
+  [[nodiscard]] Access<const T> lock(const Where& where = Where::current()) const {
+    return Access<const T>(mutex_, value_, where);
+  }
 
  private:
   mutable Mutex mutex_;

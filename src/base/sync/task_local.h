@@ -7,11 +7,13 @@ namespace holdfast::sync {
 
 namespace internal {
 inline constexpr size_t kTaskSlots = 8;
-// What one task keeps for itself. A scheduler that runs several tasks on one thread exchanges the
-// array when it switches.
-inline std::array<void*, kTaskSlots>& task_slots() noexcept {
-  thread_local std::array<void*, kTaskSlots> slots{};
-  return slots;
+// What one task keeps for itself.
+using TaskSlots = std::array<void*, kTaskSlots>;
+// Those of the task that a scheduler runs on this thread; null where the thread is the task.
+inline constinit thread_local TaskSlots* scheduled_slots = nullptr;
+inline TaskSlots& task_slots() noexcept {
+  thread_local TaskSlots of_thread{};
+  return scheduled_slots != nullptr ? *scheduled_slots : of_thread;
 }
 size_t claim_task_slot() noexcept;
 }  // namespace internal

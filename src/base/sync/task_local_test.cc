@@ -63,14 +63,17 @@ TEST_F(TaskLocalTest, a_scope_restores_what_was_there) {
   EXPECT_EQ(kNumber.get(), nullptr);
 }
 
-TEST_F(TaskLocalTest, a_scheduler_that_exchanges_the_slots_switches_tasks) {
+TEST_F(TaskLocalTest, a_scheduler_gives_each_of_its_tasks_its_own) {
   int first = 1;
   kNumber.set(&first);
-  std::array<void*, internal::kTaskSlots> other_task{};
-  std::swap(internal::task_slots(), other_task);
+  const void* const thread = this_task();
+  internal::TaskSlots other_task{};
+  internal::scheduled_slots = &other_task;
   EXPECT_EQ(kNumber.get(), nullptr);
-  std::swap(internal::task_slots(), other_task);
+  EXPECT_NE(this_task(), thread);
+  internal::scheduled_slots = nullptr;
   EXPECT_EQ(kNumber.get(), &first);
+  EXPECT_EQ(this_task(), thread);
 }
 
 }  // namespace

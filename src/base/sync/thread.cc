@@ -36,6 +36,10 @@ class SignalsBlocked {
 }  // namespace
 
 Thread::Thread(std::string name, std::function<void()> body) {
+  if (Scheduler* scheduler = Scheduler::current()) {
+    task_ = scheduler->start(std::move(name), std::move(body));
+    return;
+  }
   const SignalsBlocked blocked;
   try {
     // The system's limit for a thread's name is 15 characters.
@@ -54,12 +58,25 @@ Thread::Thread(std::string name, std::function<void()> body) {
 Thread& Thread::operator=(Thread&& other) noexcept {
   join();
   thread_ = std::move(other.thread_);
+  task_ = std::move(other.task_);
   return *this;
 }
 
 Thread::~Thread() { join(); }
 
-void Thread::join() noexcept {
+bool Thread::is_current() const noexcept {
+  Scheduler* const scheduler = Scheduler::current();
+  if (task_ != nullptr) return scheduler != nullptr && scheduler->is_current(*task_);
+  return scheduler == nullptr && thread_.get_id() == std::this_thread::get_id();
+}
+
+void Thread::join(const Where& where) noexcept {
+  if (task_ != nullptr) {
+    Scheduler* const scheduler = Scheduler::current();
+    if (scheduler != nullptr && !is_current()) scheduler->join(*task_, where);
+    task_.reset();
+    return;
+  }
   if (!thread_.joinable()) return;
   if (is_current()) {
     thread_.detach();
@@ -69,12 +86,17 @@ void Thread::join() noexcept {
 }
 
 void Thread::detach() noexcept {
+  task_.reset();
   if (thread_.joinable()) thread_.detach();
 }
 
 unsigned hardware_threads() noexcept { return std::max(1U, std::thread::hardware_concurrency()); }
 
-void relax(unsigned attempt) noexcept {
+void relax(unsigned attempt, const Where& where) noexcept {
+  if (Scheduler* scheduler = Scheduler::current()) {
+    scheduler->spin(where);
+    return;
+  }
   // Most waits end within a few breaths; after that the core may be what the other side lacks.
   if (attempt % 16 == 15) {
     std::this_thread::yield();

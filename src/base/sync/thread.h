@@ -5,10 +5,13 @@
 #include <string>
 #include <thread>
 
+#include "holdfast/base/sync/scheduler.h"
+
 namespace holdfast::sync {
 
-// A thread that is joined when its object goes. Should the thread itself drop that object (its body
-// ran the last release of its owner), it is detached instead of waiting for itself.
+// A thread, or a task of the Scheduler where there is one, that is joined when its object goes.
+// Should the thread itself drop that object (its body ran the last release of its owner), it is
+// detached instead of waiting for itself.
 class Thread {
  public:
   Thread() noexcept = default;
@@ -19,28 +22,31 @@ class Thread {
   Thread& operator=(Thread&& other) noexcept;
   ~Thread();
 
-  bool joinable() const noexcept { return thread_.joinable(); }
-  bool is_current() const noexcept { return thread_.get_id() == std::this_thread::get_id(); }
+  bool joinable() const noexcept { return thread_.joinable() || task_ != nullptr; }
+  bool is_current() const noexcept;
   // Detaches instead where called by the thread itself.
-  void join() noexcept;
+  void join(const Where& where = Where::current()) noexcept;
   // Lets the thread run on alone. Whatever it touches must then outlive it.
   void detach() noexcept;
 
  private:
   std::thread thread_;
+  std::shared_ptr<ScheduledTask> task_;
 };
 
 unsigned hardware_threads() noexcept;
 
 // One breath of a busy wait; gives the core away where others want it.
-void relax(unsigned attempt) noexcept;
+void relax(unsigned attempt, const Where& where = Where::current()) noexcept;
 
 // Spins until done() or until the attempts are used up; returns the last answer.
 template <typename Predicate>
-bool spin_for(unsigned attempts, Predicate done) {
+bool spin_for(unsigned attempts, Predicate done, const Where& where = Where::current()) {
+  // To a scheduler spinning is waiting: one look shows as much as many.
+  if (Scheduler::current() != nullptr && attempts > 1) attempts = 1;
   for (unsigned i = 0; i < attempts; ++i) {
     if (done()) return true;
-    relax(i);
+    relax(i, where);
   }
   return done();
 }
