@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "holdfast/base/ablation.h"
+
 namespace holdfast::hal {
 namespace {
 
@@ -99,7 +101,7 @@ void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>
       add_wait(waits, *writer.ticket, WaitKind::order);
     }
   }
-  if (writes(access)) {
+  if (writes(access) && !ablated(Ablation::war_ignored)) {
     for (const Entry& reader : readers_) {
       if (reader.ticket->lane() == own->lane() || !reader.bytes.overlaps(range)) continue;
       add_wait(waits, *reader.ticket, WaitKind::order);
@@ -152,12 +154,32 @@ void AccessHistory::forget_written(ByteRange range, const Ticket* except) {
   writers_.erase(std::remove_if(writers_.begin(), writers_.end(),
                                 [&](Entry& e) {
                                   if (e.ticket.get() == except) return false;
+                                  const RangeSet before = e.bytes;
                                   e.bytes.remove(range);
-                                  if (!e.bytes.empty()) return false;
-                                  others_.add(e.ticket);
-                                  return true;
+                                  if (e.bytes.empty()) {
+                                    others_.add(e.ticket);
+                                    return true;
+                                  }
+                                  keep_in_order(e.ticket, before, range);
+                                  return false;
                                 }),
                  writers_.end());
+}
+
+// Somebody vouches for these bytes of a writer now, but may never be submitted: whoever overwrites
+// them next must still come after the writer.
+void AccessHistory::keep_in_order(const Ref<Ticket>& writer, const RangeSet& written,
+                                  ByteRange range) {
+  if (writer->is_over() || !written.overlaps(range)) return;
+  const auto mine = std::find_if(readers_.begin(), readers_.end(),
+                                 [&](const Entry& e) { return e.ticket == writer; });
+  RangeSet& bytes =
+      mine != readers_.end() ? mine->bytes : readers_.emplace_back(Entry{writer, {}}).bytes;
+  for (const ByteRange& piece : written) {
+    const Bytes begin = std::max(piece.offset, range.offset);
+    const Bytes end = std::min(piece.end(), range.end());
+    if (begin < end) bytes.add({begin, end - begin});
+  }
 }
 
 void AccessHistory::collect(ByteRange range, Access access, Tickets& out) const {

@@ -87,12 +87,13 @@ class AccessHistory {
                           Obstacles& obstacles) const;
   static Failure conflict_failure(const Conflict& conflict, const std::string& what);
   void forget_written(ByteRange range, const Ticket* except);
+  void keep_in_order(const Ref<Ticket>& writer, const RangeSet& written, ByteRange range);
   void join_oldest_writer(const Ref<Ticket>& own, std::vector<Wait>& waits);
 
   // Writers whose bytes may still be read, oldest first; one entry a list. A writer that failed
   // keeps the bytes that nobody has overwritten since.
   Entries writers_;
-  // Those who only read; one entry a list.
+  // Those who only read, and writers of bytes that others have overwritten since; one entry a list.
   Entries readers_;
   // Everybody else who may still touch the bytes: earlier lives, overwritten writers and readers.
   Frontier others_;

@@ -22,16 +22,32 @@ const char* to_string(Access access) {
   return "unknown";
 }
 
-Allocation::Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag)
+Allocation::Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag,
+                       std::source_location site)
+    : Allocation(std::move(buffer), range, std::move(name), range_tag, site, Seen::yes) {}
+
+Allocation::Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag,
+                       std::source_location site, Seen seen)
     : Resource(buffer->device(), std::move(name)),
       buffer_(std::move(buffer)),
       range_(range),
-      range_tag_(range_tag) {}
+      range_tag_(range_tag),
+      site_(site),
+      seen_(seen) {
+  if (seen_ == Seen::no || !buffer_->probe()) return;
+  set_probe(buffer_->probe());
+  probe()->born(*this);
+}
 
 Ref<Allocation> Allocation::whole(Ref<Buffer> buffer) {
   const ByteRange all{{}, buffer->size()};
   std::string name = buffer->name();
   return make_ref<Allocation>(std::move(buffer), all, std::move(name), nullptr);
+}
+
+Ref<Allocation> Allocation::unseen(Ref<Buffer> buffer) {
+  const ByteRange all{{}, buffer->size()};
+  return Ref<Allocation>(new Allocation(std::move(buffer), all, {}, nullptr, {}, Seen::no));
 }
 
 std::byte* Allocation::host_pointer() const noexcept {
@@ -44,6 +60,8 @@ std::string Allocation::describe() const {
 }
 
 void Allocation::on_dead() noexcept {
+  if (seen_ == Seen::no) return;
+  if (probe() != nullptr) probe()->died(*this);
   if (RangeOwner* owner = buffer_->owner()) owner->range_died(*this);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <source_location>
 
 #include "holdfast/hal/access_history.h"
 #include "holdfast/hal/buffer.h"
@@ -35,8 +36,13 @@ class Allocation final : public Resource {
  public:
   // All of a buffer. Used where no allocator stands between: imports, the conformance suite.
   static Ref<Allocation> whole(Ref<Buffer> buffer);
-  // The range must lie in the buffer; `range_tag` is the owner's own mark for it.
-  Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag);
+  // The same for commands of a wrapping device: neither the owner of the ranges nor the probe hears
+  // of it.
+  static Ref<Allocation> unseen(Ref<Buffer> buffer);
+  // The range must lie in the buffer; `range_tag` is the owner's own mark for it; `site` is where
+  // the user asked for it, if that is known.
+  Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag,
+             std::source_location site = {});
 
   const Ref<Buffer>& buffer() const noexcept { return buffer_; }
   Bytes offset() const noexcept { return range_.offset; }
@@ -44,6 +50,7 @@ class Allocation final : public Resource {
   // The host's view of the first byte; null where the buffer has none.
   std::byte* host_pointer() const noexcept;
   void* range_tag() const noexcept { return range_tag_; }
+  const std::source_location& site() const noexcept { return site_; }
 
   std::string describe() const override;
   Bytes held_bytes() const noexcept override { return range_.length; }
@@ -70,12 +77,17 @@ class Allocation final : public Resource {
   }
 
  private:
+  enum class Seen : bool { no, yes };
+  Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag,
+             std::source_location site, Seen seen);
   ~Allocation() override = default;
   void on_dead() noexcept override;
 
   Ref<Buffer> buffer_;
   ByteRange range_;
   void* range_tag_;
+  std::source_location site_;
+  Seen seen_;
   AccessHistory history_;
   std::atomic<uint64_t> version_{1};
   std::atomic<uint64_t> last_use_{0};

@@ -6,6 +6,7 @@
 #include "holdfast/base/bytes.h"
 #include "holdfast/base/ref.h"
 #include "holdfast/hal/ids.h"
+#include "holdfast/hal/probe.h"
 
 namespace holdfast::hal {
 
@@ -46,6 +47,9 @@ class Buffer : public RefCounted {
   // Set once, before the first Allocation is cut from it; null for a buffer used whole.
   void set_owner(Ref<RangeOwner> owner) noexcept { owner_ = std::move(owner); }
   RangeOwner* owner() const noexcept { return owner_.get(); }
+  // Set once, before anybody else knows the Buffer, by each device that hands it on.
+  void set_probe(Ref<Probe> probe) noexcept { probe_ = std::move(probe); }
+  const Ref<Probe>& probe() const noexcept { return probe_; }
 
  protected:
   Buffer(DeviceId device, Bytes size, MemoryKind kind, std::string name, bool imported)
@@ -55,6 +59,10 @@ class Buffer : public RefCounted {
         kind_(kind),
         imported_(imported),
         name_(std::move(name)) {}
+  void destroy() const noexcept override {
+    if (probe_ && probe_->keeps(const_cast<Buffer&>(*this))) return;
+    delete this;
+  }
 
  private:
   BufferId id_;
@@ -64,6 +72,7 @@ class Buffer : public RefCounted {
   bool imported_;
   std::string name_;
   Ref<RangeOwner> owner_;
+  Ref<Probe> probe_;
 };
 
 }  // namespace holdfast::hal

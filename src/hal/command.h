@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "holdfast/base/ablation.h"
 #include "holdfast/hal/access.h"
 #include "holdfast/hal/allocation.h"
 #include "holdfast/hal/pipeline.h"
@@ -69,6 +70,16 @@ struct NativeCall {
 // fails.
 using NativeCallback = std::function<void(const NativeCall&)>;
 
+// Whether an ablation keeps this binding out of the Holds and the history.
+inline bool is_left_unheld([[maybe_unused]] const Binding& binding) {
+  if (ablated(Ablation::bound_not_held)) return true;
+  if (ablated(Ablation::donated_output_not_held) && binding.access == Access::read_write) {
+    return true;
+  }
+  return ablated(Ablation::temporaries_not_held) && binding.allocation != nullptr &&
+         binding.allocation->buffer()->kind() != MemoryKind::device;
+}
+
 enum class CommandKind : uint8_t { dispatch, copy, fill, barrier, native, birth, death };
 const char* to_string(CommandKind kind);
 
@@ -95,7 +106,11 @@ struct Command {
   uint32_t native_index = 0;
   Groups groups;
   Pipeline* pipeline = nullptr;  // kept alive by the Holds
+  ResourceId pipeline_id;        // of the above, for who must not trust that
   ByteRange replay_parameters;
+#ifdef HOLDFAST_ABLATIONS
+  const std::byte* shared_parameters = nullptr;  // instead of those in the record
+#endif
   // Marks: whose life, and the range of which buffer it has.
   ResourceId marked;
   BufferId marked_buffer;
@@ -107,12 +122,18 @@ struct Command {
     return {reinterpret_cast<const BoundRange*>(this + 1), binding_count};
   }
   std::span<const std::byte> parameters() const noexcept {
-    return {reinterpret_cast<const std::byte*>(this + 1) + binding_count * sizeof(BoundRange),
-            parameter_bytes};
+#ifdef HOLDFAST_ABLATIONS
+    if (shared_parameters != nullptr) return {shared_parameters, parameter_bytes};
+#endif
+    return {after_bindings(), parameter_bytes};
   }
   std::string_view label() const noexcept {
-    const auto rest = parameters();
-    return {reinterpret_cast<const char*>(rest.data() + rest.size()), label_bytes};
+    return {reinterpret_cast<const char*>(after_bindings() + parameter_bytes), label_bytes};
+  }
+
+ private:
+  const std::byte* after_bindings() const noexcept {
+    return reinterpret_cast<const std::byte*>(this + 1) + binding_count * sizeof(BoundRange);
   }
 };
 

@@ -235,7 +235,7 @@ Command& CommandList::append(CommandKind kind, std::span<const Binding> bindings
     needs_replay_ = needs_replay_ || b.slot >= 0;
     if (b.allocation != nullptr) {
       bound.id = b.allocation->id();
-      if (!ablated(Ablation::bound_not_held)) hold(*b.allocation);
+      if (!is_left_unheld(b)) hold(*b.allocation);
       if (keeps_users_) users_.emplace_back(b.allocation);
     }
     at += sizeof(BoundRange);
@@ -261,11 +261,17 @@ void CommandList::dispatch_checked(const Ref<Pipeline>& pipeline, std::span<cons
                                    std::string_view label) {
   Command& command = append(CommandKind::dispatch, bindings, parameters.bytes, label);
   command.pipeline = pipeline.get();
+  command.pipeline_id = pipeline->id();
   command.groups = groups;
   command.parameters_from_replay = parameters.from_replay;
   command.replay_parameters = parameters.replay_range;
   needs_replay_ = needs_replay_ || parameters.from_replay;
-  hold(*pipeline);
+  if (!ablated(Ablation::pipelines_not_held)) hold(*pipeline);
+#ifdef HOLDFAST_ABLATIONS
+  if (ablated(Ablation::shared_parameter_slot)) {
+    command.shared_parameters = pipeline->share_parameters(parameters.bytes);
+  }
+#endif
 }
 
 void CommandList::copy(const Ref<Allocation>& from, ByteRange from_range, const Ref<Allocation>& to,

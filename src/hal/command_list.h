@@ -140,6 +140,11 @@ class CommandList {
   Iterator begin() const noexcept { return Iterator(storage_.bytes.get()); }
   Iterator end() const noexcept { return Iterator(storage_.bytes.get() + used_); }
 
+#ifdef HOLDFAST_ABLATIONS
+  // Leaves the list without holds; see Ablation::destroyed_at_submit.
+  Holds take_holds() noexcept { return std::exchange(storage_.holds, {}); }
+#endif
+
   // It will never run: dependants get the failure. Only while its Ticket is open.
   void abandon(Failure why);
   // Gives back the memory for another list, with all holds dropped (so: no lock may be held). Ends

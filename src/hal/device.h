@@ -64,6 +64,9 @@ class Device : public RefCounted {
   // A Point that is reached once the descriptor is readable.
   virtual Result<Point> import_point(UniqueFd descriptor, std::string name);
 
+  // What is told of lives on this device; null for one that wraps none.
+  virtual Ref<Probe> probe() const { return nullptr; }
+
   // None while it works; else why it is lost or closed.
   virtual Failure lost() const = 0;
   // Refuses new work, lets lists in flight finish until the deadline, then fails what is pending

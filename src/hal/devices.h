@@ -8,8 +8,10 @@
 
 namespace holdfast::hal {
 
-// Opens a device by name. Each call opens a new one. A name that does not exist is a failure that
-// lists those that do.
+// Opens a device by name: "cpu", "validate(cpu)", "validate(adversary(cpu,seed=7,faults=alloc@3))".
+// Each call opens a new one. A name that does not exist is a failure that lists those that do.
+// HOLDFAST_ADVERSARY (the options: "seed=7,faults=alloc@3") and HOLDFAST_VALIDATE=1 put these
+// wrappers around a name that has none.
 Result<Ref<Device>> open_device(std::string_view name);
 // The device that HOLDFAST_DEVICE names, else the best there is; the CPU is always there.
 Result<Ref<Device>> open_default_device();

@@ -3,16 +3,74 @@
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <optional>
+#include <string>
 
 namespace holdfast::hal {
 namespace {
 
 using testing::HasSubstr;
 
+// Sets a variable for a scope; null unsets it.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;  // NOLINT(concurrency-mt-unsafe)
+    set(value);
+  }
+  ~Variable() { set(before_ ? before_->c_str() : nullptr); }
+  Variable(const Variable&) = delete;
+  Variable& operator=(const Variable&) = delete;
+
+ private:
+  void set(const char* value) {
+    if (value != nullptr) {
+      ::setenv(name_, value, 1);  // NOLINT(concurrency-mt-unsafe)
+    } else {
+      ::unsetenv(name_);  // NOLINT(concurrency-mt-unsafe)
+    }
+  }
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+std::string opened_as(const char* name) {
+  const auto opened = open_device(name);
+  return opened ? opened.value()->info().name : opened.failure().message();
+}
+
 TEST(Devices, the_cpu_is_always_there) {
-  const auto device = open_device("cpu").or_raise();
-  EXPECT_EQ(device->info().name, "cpu");
+  const Variable plain("HOLDFAST_VALIDATE", nullptr);
+  EXPECT_EQ(opened_as("cpu"), "cpu");
   EXPECT_EQ(list_devices().front().name, "cpu");
+}
+
+TEST(Devices, wrappers_nest_and_take_options) {
+  const Variable plain("HOLDFAST_VALIDATE", nullptr);
+  EXPECT_EQ(opened_as("validate(cpu)"), "validate(cpu)");
+  EXPECT_EQ(opened_as("adversary(cpu)"), "adversary(cpu,seed=1)");
+  EXPECT_EQ(opened_as("validate(adversary(cpu,seed=7,faults=alloc@3+submit@7))"),
+            "validate(adversary(cpu,seed=7,faults=alloc@3+submit@7))");
+}
+
+TEST(Devices, variables_put_wrappers_around_a_bare_name) {
+  const Variable validate("HOLDFAST_VALIDATE", "1");
+  EXPECT_EQ(opened_as("cpu"), "validate(cpu)");
+  EXPECT_EQ(opened_as("adversary(cpu,seed=2)"), "validate(adversary(cpu,seed=2))");
+  EXPECT_EQ(opened_as("validate(cpu)"), "validate(cpu)");
+  const Variable adversary("HOLDFAST_ADVERSARY", "seed=9");
+  EXPECT_EQ(opened_as("cpu"), "validate(adversary(cpu,seed=9))");
+}
+
+TEST(Devices, options_that_cannot_be_read_are_refused_with_a_sentence) {
+  EXPECT_THAT(opened_as("adversary(cpu,seed=x)"), HasSubstr("'x' is no seed"));
+  EXPECT_THAT(opened_as("adversary(cpu,seed=1,seed=2)"), HasSubstr("does not know 'seed=2'"));
+  EXPECT_THAT(opened_as("adversary(cpu,mood=bad)"), HasSubstr("does not know 'mood=bad'"));
+  EXPECT_THAT(opened_as("adversary(cpu,faults=alloc@0)"), HasSubstr("'alloc@0' is no fault"));
+  EXPECT_THAT(opened_as("adversary(abacus)"), HasSubstr("no device 'abacus'"));
+  EXPECT_THAT(opened_as("validate(cpu"), HasSubstr("no device 'validate(cpu'"));
+  const Variable adversary("HOLDFAST_ADVERSARY", "nonsense");
+  EXPECT_THAT(opened_as("cpu"), HasSubstr("does not know 'nonsense'"));
 }
 
 TEST(Devices, every_call_opens_a_new_device) {
@@ -28,10 +86,10 @@ TEST(Devices, an_unknown_name_is_a_failure_that_lists_the_known_ones) {
 }
 
 TEST(Devices, the_default_is_what_the_variable_names) {
-  ::setenv("HOLDFAST_DEVICE", "abacus", 1);  // NOLINT(concurrency-mt-unsafe)
-  const auto named = open_default_device();
-  ::unsetenv("HOLDFAST_DEVICE");  // NOLINT(concurrency-mt-unsafe)
-  EXPECT_THAT(named.failure().message(), HasSubstr("'abacus'"));
+  {
+    const Variable device("HOLDFAST_DEVICE", "abacus");
+    EXPECT_THAT(open_default_device().failure().message(), HasSubstr("'abacus'"));
+  }
   EXPECT_TRUE(open_default_device().ok());
 }
 

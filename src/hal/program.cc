@@ -42,10 +42,14 @@ Program::Program(CommandList&& list)
     : Resource(list.device(), list.name()), list_(std::move(list)) {
   list_.abandon({});
   std::vector<Uses> of_slots;
-  std::map<Allocation*, Uses> of_fixed;
+  std::map<ResourceId, std::pair<Allocation*, Uses>> of_fixed;
   for (const Command& command : list_) {
     const auto uses_of = [&](const BoundRange& bound) -> Uses& {
-      if (bound.slot < 0) return of_fixed[bound.allocation];
+      if (bound.slot < 0) {
+        auto& [allocation, uses] = of_fixed[bound.id];
+        allocation = bound.allocation;
+        return uses;
+      }
       const auto slot = static_cast<size_t>(bound.slot);
       if (slots_.size() <= slot) slots_.resize(slot + 1);
       if (of_slots.size() <= slot) of_slots.resize(slot + 1);
@@ -75,7 +79,8 @@ Program::Program(CommandList&& list)
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].overwrites = of_slots[i].overwrites({{}, slots_[i].bytes});
   }
-  for (const auto& [allocation, uses] : of_fixed) {
+  for (const auto& [id, fixed] : of_fixed) {
+    const auto& [allocation, uses] = fixed;
     if (uses.overwrites(uses.hull)) overwritten_.push_back({allocation, uses.hull});
   }
 }

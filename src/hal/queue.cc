@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/leave_alive.h"
 #include "holdfast/base/sync/task_local.h"
@@ -113,13 +114,14 @@ Result<Point> Queue::submit(const Turn& turn, CommandList& list, std::vector<Wai
   Submission* submission = nullptr;
   {
     // Kept before it is handed over: once accepted, nothing can fail any more.
-    auto kept = std::make_unique<Submission>(
-        Submission{std::move(list), Point{timeline_, value}, std::move(waits), sequence});
+    auto kept = std::make_unique<Submission>(Submission{
+        std::move(list), Point{timeline_, value}, std::move(waits), sequence, false, {}});
+    kept->work = {&kept->list, nullptr, kept->point, kept->waits, this};
     sync::Lock lock(mutex_);
     in_flight_.push_back(std::move(kept));
     submission = in_flight_.back().get();
   }
-  Failure refused = execute(*submission);
+  Failure refused = execute(submission->work);
   sync::Lock lock(mutex_);
   if (refused) {
     list = std::move(submission->list);
@@ -132,7 +134,14 @@ Result<Point> Queue::submit(const Turn& turn, CommandList& list, std::vector<Wai
   submission->accepted = true;
   submission->list.ticket()->mark_submitted(submission->point);
   in_flight_count_.fetch_add(1);
-  return submission->point;
+  const Point point = submission->point;
+#ifdef HOLDFAST_ABLATIONS
+  if (ablated(Ablation::destroyed_at_submit)) {
+    Holds gone = submission->list.take_holds();
+    lock.unlock();
+  }
+#endif
+  return point;
 }
 
 Result<Point> Queue::submit(CommandList& list, std::vector<Wait> waits) {

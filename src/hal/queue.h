@@ -14,6 +14,20 @@
 
 namespace holdfast::hal {
 
+class Queue;
+
+// What a backend executes: a list or, where a wrapping device hands it on piece by piece, one
+// command of it.
+struct Work {
+  const CommandList* list = nullptr;
+  // Null: every command. Else this one of the list's (or of its Program's) commands.
+  const Command* only = nullptr;
+  Point point;
+  std::span<const Wait> waits;
+  // The queue it was submitted to by its user.
+  const Queue* queue = nullptr;
+};
+
 // A list in flight: its Point, its Holds, and what it waits for.
 struct Submission {
   CommandList list;
@@ -21,6 +35,7 @@ struct Submission {
   std::vector<Wait> waits;
   uint64_t sequence = 0;  // the device's global submission order
   bool accepted = false;  // by the backend; guarded by the queue's lock
+  Work work;              // the above, as the backend sees it
 };
 
 // What one look at a queue found finished, to be dropped by the caller where no lock is held.
@@ -108,11 +123,13 @@ class Queue : public RefCounted {
   // good.
   ~Queue() override;
 
-  // The backend's part: accept the submission for execution and return at once. The object stays
-  // alive and unchanged until its value is resolved on the timeline; the backend frees none of it.
-  // Called with the turn held. A failure means that nothing was accepted; the value is then used
-  // for the next submission.
-  virtual Failure execute(const Submission& submission) = 0;
+  // The backend's part: accept the work for execution and return at once. The object stays alive
+  // and unchanged until its value is resolved on the timeline; the backend frees none of it. Called
+  // with the turn held. A failure means that nothing was accepted; the value is then used for the
+  // next submission.
+  virtual Failure execute(const Work& work) = 0;
+  // For a queue that wraps another: execute() of that one, whose own submit() nobody calls then.
+  static Failure hand_on(Queue& inner, const Work& work) { return inner.execute(work); }
 
  private:
   Failure check(const CommandList& list, const std::vector<Wait>& waits) const;

@@ -8,6 +8,11 @@ void Resource::release() const noexcept {
   unhold();
 }
 
+void Resource::destroy() const noexcept {
+  if (probe_ && probe_->keeps(*this)) return;
+  delete this;
+}
+
 uint32_t Resource::holds() const noexcept {
   const uint32_t all = holds_.load(std::memory_order_relaxed);
   return users() > 0 && all > 0 ? all - 1 : all;

@@ -3,14 +3,17 @@
 #include <atomic>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "holdfast/base/bytes.h"
 #include "holdfast/base/ref.h"
 #include "holdfast/hal/ids.h"
+#include "holdfast/hal/probe.h"
 
 namespace holdfast::hal {
 
 class Holds;
+class KeptResource;
 
 // Anything a device may touch. It has two counts. Users (Refs: arrays, nodes, maps, caches) say
 // whether somebody can still ask for it; holds (lists) only keep it from destruction. Without users
@@ -34,6 +37,10 @@ class Resource {
   void retain() const noexcept { users_.fetch_add(1, std::memory_order_relaxed); }
   void release() const noexcept;
 
+  // Set once, before anybody else knows the Resource.
+  void set_probe(Ref<Probe> probe) noexcept { probe_ = std::move(probe); }
+  Probe* probe() const noexcept { return probe_.get(); }
+
   // For reports: may be stale when they arrive.
   uint32_t users() const noexcept { return users_.load(std::memory_order_relaxed); }
   uint32_t holds() const noexcept;
@@ -47,10 +54,12 @@ class Resource {
 
  private:
   friend class Holds;
+  friend class KeptResource;
   void hold() const noexcept { holds_.fetch_add(1, std::memory_order_relaxed); }
   void unhold() const noexcept {
-    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) delete this;
+    if (holds_.fetch_sub(1, std::memory_order_acq_rel) == 1) destroy();
   }
+  void destroy() const noexcept;
 
   ResourceId id_;
   DeviceId device_;
@@ -61,6 +70,28 @@ class Resource {
   // up.
   mutable std::atomic<uint64_t> last_holder_{0};
   std::string name_;
+  Ref<Probe> probe_;
+};
+
+// A hold that belongs to no list: keeps a Resource from destruction, not from death.
+class KeptResource {
+ public:
+  explicit KeptResource(const Resource& resource) noexcept : resource_(&resource) {
+    resource.hold();
+  }
+  KeptResource(KeptResource&& other) noexcept
+      : resource_(std::exchange(other.resource_, nullptr)) {}
+  KeptResource& operator=(KeptResource&& other) noexcept {
+    std::swap(resource_, other.resource_);
+    return *this;
+  }
+  ~KeptResource() {
+    if (resource_ != nullptr) resource_->unhold();
+  }
+  const Resource& operator*() const noexcept { return *resource_; }
+
+ private:
+  const Resource* resource_;
 };
 
 }  // namespace holdfast::hal

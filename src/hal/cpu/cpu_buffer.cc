@@ -8,8 +8,40 @@ namespace holdfast::hal {
 namespace {
 
 constexpr size_t kAlignment = 4096;
+// What a device that recycles keeps for the next request.
+constexpr size_t kMaxSpare = 64;
+
+size_t rounded(Bytes size) { return (size.value + kAlignment - 1) / kAlignment * kAlignment; }
 
 }  // namespace
+
+CpuMemory::~CpuMemory() {
+  for (const Spare& spare : spare_) std::free(spare.data);  // NOLINT: pairs with aligned_alloc
+}
+
+std::byte* CpuMemory::take(size_t bytes) {
+  if (recycles) {
+    const sync::LeafLock lock(mutex_);
+    for (size_t i = spare_.size(); i-- > 0;) {
+      if (spare_[i].bytes != bytes) continue;
+      std::byte* const data = spare_[i].data;
+      spare_.erase(spare_.begin() + static_cast<std::ptrdiff_t>(i));
+      return data;
+    }
+  }
+  return static_cast<std::byte*>(std::aligned_alloc(kAlignment, bytes));
+}
+
+void CpuMemory::give_back(std::byte* data, size_t bytes) noexcept {
+  if (recycles) {
+    const sync::LeafLock lock(mutex_);
+    if (spare_.size() < kMaxSpare) {
+      spare_.push_back({data, bytes});
+      return;
+    }
+  }
+  std::free(data);  // NOLINT: pairs with aligned_alloc
+}
 
 Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, bool host_visible,
                                       std::shared_ptr<CpuMemory> memory) {
@@ -28,8 +60,7 @@ Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, b
   }
   const uint64_t before = memory->used.fetch_add(desc.size.value);
   const bool fits = before <= memory->limit.value && desc.size <= memory->limit - Bytes{before};
-  const size_t rounded = (desc.size.value + kAlignment - 1) / kAlignment * kAlignment;
-  void* data = fits ? std::aligned_alloc(kAlignment, rounded) : nullptr;
+  std::byte* const data = fits ? memory->take(rounded(desc.size)) : nullptr;
   if (data == nullptr) {
     memory->used.fetch_sub(desc.size.value);
     memory->buffers.fetch_sub(1);
@@ -38,7 +69,7 @@ Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, b
                                      to_string(memory->limit)));
   }
   Ref<CpuBuffer> buffer(new CpuBuffer(device, desc.size, desc.kind, desc.name, false));
-  buffer->data_ = static_cast<std::byte*>(data);
+  buffer->data_ = data;
   buffer->host_visible_ = host_visible || desc.kind != MemoryKind::device;
   buffer->memory_ = std::move(memory);
   return Ref<Buffer>(std::move(buffer));
@@ -54,7 +85,7 @@ Ref<Buffer> CpuBuffer::import(DeviceId device, ExternalMemory memory) {
 
 CpuBuffer::~CpuBuffer() {
   if (memory_) {
-    std::free(data_);  // NOLINT: pairs with aligned_alloc
+    memory_->give_back(data_, rounded(size()));
     memory_->used.fetch_sub(size().value);
     memory_->buffers.fetch_sub(1);
   } else if (deleter_ && fork_generation_ == sync::fork_generation()) {

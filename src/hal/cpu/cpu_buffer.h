@@ -3,7 +3,9 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <vector>
 
+#include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
 #include "holdfast/hal/buffer.h"
 #include "holdfast/hal/device.h"
@@ -12,10 +14,28 @@ namespace holdfast::hal {
 
 // Counts what a CPU device has given out; outlives the device with its buffers.
 struct CpuMemory {
+  CpuMemory() = default;
+  CpuMemory(const CpuMemory&) = delete;
+  CpuMemory& operator=(const CpuMemory&) = delete;
+  ~CpuMemory();
+
+  // Null where the system has none left.
+  std::byte* take(size_t bytes);
+  void give_back(std::byte* data, size_t bytes) noexcept;
+
   Bytes limit;
   uint32_t max_buffers = 0;
   std::atomic<uint64_t> used{0};
   std::atomic<uint32_t> buffers{0};
+  bool recycles = false;
+
+ private:
+  struct Spare {
+    std::byte* data;
+    size_t bytes;
+  };
+  sync::LeafMutex mutex_;     // guards spare_
+  std::vector<Spare> spare_;  // newest last
 };
 
 // Host memory, ours or imported. Dropping it calls no driver and needs no device.

@@ -57,16 +57,17 @@ Ref<CpuDevice> CpuDevice::open(CpuOptions options) {
 
 CpuDevice::CpuDevice(DeviceInfo info, CpuOptions options)
     : Device(std::move(info)), options_(std::move(options)), state_(std::make_shared<State>()) {
-  state_->shared =
-      std::make_shared<CpuShared>(options_.helpers.value_or(sync::hardware_threads() - 1));
+  state_->shared = std::make_shared<CpuShared>(
+      options_.immediate ? 0 : options_.helpers.value_or(sync::hardware_threads() - 1));
   state_->memory->limit = options_.memory;
   state_->memory->max_buffers = options_.max_buffers;
+  state_->memory->recycles = options_.recycles_memory;
   auto counter = std::make_shared<std::atomic<uint64_t>>(0);
   std::vector<Ref<Queue>> queues;
   for (uint32_t i = 0; i < options_.queues; ++i) {
     auto timeline = make_ref<HostTimeline>(id(), fmt::format("cpu queue {}", i));
     state_->queues.push_back(make_ref<CpuQueue>(id(), i, std::move(timeline), state_->shared,
-                                                counter, options_.fail_submit));
+                                                counter, options_.fail_submit, options_.immediate));
     queues.emplace_back(state_->queues.back());
   }
   set_queues(std::move(queues));

@@ -17,6 +17,11 @@ struct CpuOptions {
   Bytes memory{};  // zero: the machine's
   uint32_t max_buffers = 65536;
   Groups max_groups{0x7fffffff, 65535, 65535};
+  // No threads: a list runs inside the call that submits it, so it may wait only for what is
+  // resolved. For a device that wraps this one and decides itself when something runs.
+  bool immediate = false;
+  // Memory that was given back is given out again newest first, as drivers like to do.
+  bool recycles_memory = false;
   // How long dropping the device lets lists in flight finish.
   sync::Duration close_bound = std::chrono::seconds(10);
 

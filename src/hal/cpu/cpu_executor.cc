@@ -36,10 +36,10 @@ struct Prepared {
 
 class ListRun {
  public:
-  ListRun(const Submission& submission, const Queue* queue, sync::WorkerPool& pool,
-          const std::atomic<bool>& stopped)
-      : queue_(queue),
-        replay_(submission.list),
+  ListRun(const Work& work, sync::WorkerPool& pool, const std::atomic<bool>& stopped)
+      : queue_(work.queue),
+        only_(work.only),
+        replay_(*work.list),
         commands_(replay_.program() != nullptr ? replay_.program()->list() : replay_),
         pool_(pool),
         stopped_(stopped) {}
@@ -50,8 +50,10 @@ class ListRun {
       if (command.is_mark()) continue;
       if (command.kind == CommandKind::barrier) {
         run_wave();
-      } else {
+      } else if (only_ == nullptr || only_ == &command) {
         add_to_wave(command, index++);
+      } else {
+        ++index;
       }
       if (halted()) break;
     }
@@ -191,6 +193,7 @@ class ListRun {
   }
 
   const Queue* queue_;
+  const Command* only_;
   const CommandList& replay_;
   const CommandList& commands_;
   sync::WorkerPool& pool_;
@@ -217,9 +220,9 @@ void CpuPipeline::add_sample(uint64_t ns_per_group) noexcept {
   ns_per_group_.store((before + 3 * ns_per_group) / 4, std::memory_order_relaxed);
 }
 
-Failure run_commands(const Submission& submission, const Queue* queue, sync::WorkerPool& pool,
-                     const std::atomic<bool>& stopped, const std::function<Failure()>& stop_cause) {
-  if (Failure failure = ListRun(submission, queue, pool, stopped).run()) return failure;
+Failure run_commands(const Work& work, sync::WorkerPool& pool, const std::atomic<bool>& stopped,
+                     const std::function<Failure()>& stop_cause) {
+  if (Failure failure = ListRun(work, pool, stopped).run()) return failure;
   return stop_cause();
 }
 

@@ -27,11 +27,10 @@ class CpuPipeline final : public Pipeline {
   std::atomic<uint32_t> dispatches_{0};
 };
 
-// Runs the commands of a submission: wave after wave, the groups of a wave in parallel where that
-// pays. Returns the first failure; by then nothing of the list runs any more. Stops early once
-// `stopped` is set, with `stop_cause`'s failure. `queue` is only named to the tasks that run users'
-// code.
-Failure run_commands(const Submission& submission, const Queue* queue, sync::WorkerPool& pool,
-                     const std::atomic<bool>& stopped, const std::function<Failure()>& stop_cause);
+// Runs the commands of a work: wave after wave, the groups of a wave in parallel where that pays.
+// Returns the first failure; by then nothing of the list runs any more. Stops early once `stopped`
+// is set, with `stop_cause`'s failure.
+Failure run_commands(const Work& work, sync::WorkerPool& pool, const std::atomic<bool>& stopped,
+                     const std::function<Failure()>& stop_cause);
 
 }  // namespace holdfast::hal

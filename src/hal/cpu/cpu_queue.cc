@@ -29,11 +29,12 @@ struct CpuQueue::Worker {
   DeviceId device;
   std::shared_ptr<CpuShared> shared;
   Ref<HostTimeline> timeline;
-  const Queue* identity = nullptr;  // compared, never dereferenced
+  // Of what is being run: the queue that its user knows. Compared, never dereferenced.
+  std::atomic<const Queue*> running{nullptr};
 
   sync::Mutex mutex;  // guards pending, refusing, ending and asleep
   sync::Condition changed;
-  std::deque<const Submission*> pending;
+  std::deque<const Work*> pending;
   bool refusing = false;
   bool ending = false;
   bool asleep = false;
@@ -41,28 +42,36 @@ struct CpuQueue::Worker {
   std::atomic<bool> ended{false};
 
   void run() {
-    while (const Submission* submission = next()) {
-      const TimelineValue value = submission->point.value;
-      Failure failure = wait_for_all(*submission);
-      if (!failure) failure = shared->stop_cause();
-      if (!failure) {
-        failure = run_commands(*submission, identity, shared->pool, shared->stopped,
-                               [this] { return shared->stop_cause(); });
-      }
-      if (failure) {
-        timeline->fail(value, std::move(failure));
-      } else {
-        timeline->signal(value);
-      }
-    }
-    timeline->fail_all_pending(Failure(
-        ErrorCode::closed, fmt::format("{} is closed and will never get there", timeline->name())));
+    while (const Work* work = next()) execute(*work);
+    end_timeline();
     sync::Lock lock(mutex);
     ended = true;
     changed.notify_all();
   }
 
-  const Submission* next() {
+  void end_timeline() {
+    timeline->fail_all_pending(Failure(
+        ErrorCode::closed, fmt::format("{} is closed and will never get there", timeline->name())));
+  }
+
+  void execute(const Work& work) {
+    const TimelineValue value = work.point.value;
+    Failure failure = wait_for_all(work);
+    if (!failure) failure = shared->stop_cause();
+    if (!failure) {
+      running.store(work.queue);
+      failure = run_commands(work, shared->pool, shared->stopped,
+                             [this] { return shared->stop_cause(); });
+      running.store(nullptr);
+    }
+    if (failure) {
+      timeline->fail(value, std::move(failure));
+    } else {
+      timeline->signal(value);
+    }
+  }
+
+  const Work* next() {
     sync::spin_for(kIdleSpins, [this] {
       return given.load(std::memory_order_acquire) > timeline->resolved().value;
     });
@@ -71,15 +80,15 @@ struct CpuQueue::Worker {
     changed.wait(lock, [this] { return !pending.empty() || ending; });
     asleep = false;
     if (pending.empty()) return nullptr;
-    const Submission* submission = pending.front();
+    const Work* work = pending.front();
     pending.pop_front();
-    return submission;
+    return work;
   }
 
   // Waits for every wait, whatever the others gave: the list's Point vouches for all of them.
-  Failure wait_for_all(const Submission& submission) const {
+  Failure wait_for_all(const Work& work) const {
     Failure failure;
-    for (const Wait& wait : submission.waits) {
+    for (const Wait& wait : work.waits) {
       if (!wait.point.timeline) continue;
       const Timeline& awaited = *wait.point.timeline;
       const bool ours = awaited.device() == device;
@@ -105,14 +114,15 @@ struct CpuQueue::Worker {
 CpuQueue::CpuQueue(DeviceId device, uint32_t index, Ref<HostTimeline> timeline,
                    std::shared_ptr<CpuShared> shared,
                    std::shared_ptr<std::atomic<uint64_t>> counter,
-                   std::function<Failure(const Queue&)> fail_submit)
+                   std::function<Failure(const Queue&)> fail_submit, bool immediate)
     : Queue(device, index, timeline->name(), timeline, std::move(counter)),
       worker_(std::make_shared<Worker>()),
-      fail_submit_(std::move(fail_submit)) {
+      fail_submit_(std::move(fail_submit)),
+      immediate_(immediate) {
   worker_->device = device;
   worker_->shared = std::move(shared);
   worker_->timeline = std::move(timeline);
-  worker_->identity = this;
+  if (immediate_) return;
   thread_ = sync::Thread(fmt::format("hf-queue{}", index), [worker = worker_] { worker->run(); });
 }
 
@@ -121,7 +131,7 @@ CpuQueue::~CpuQueue() {
   if (thread_.joinable()) join(sync::Deadline::never());
 }
 
-Failure CpuQueue::execute(const Submission& submission) {
+Failure CpuQueue::execute(const Work& work) {
   if (Failure stop = worker_->shared->stop_cause()) return stop;
   if (fail_submit_) {
     if (Failure injected = fail_submit_(*this)) return injected;
@@ -132,10 +142,11 @@ Failure CpuQueue::execute(const Submission& submission) {
     if (worker_->refusing) {
       return Failure(ErrorCode::closed, fmt::format("{} is closed", name()));
     }
-    worker_->pending.push_back(&submission);
+    if (!immediate_) worker_->pending.push_back(&work);
     wake = worker_->asleep;
   }
-  worker_->given.store(submission.point.value.value, std::memory_order_release);
+  worker_->given.store(work.point.value.value, std::memory_order_release);
+  if (immediate_) worker_->execute(work);
   if (wake) worker_->changed.notify_all();
   return {};
 }
@@ -147,12 +158,13 @@ void CpuQueue::refuse_new_work() {
 
 bool CpuQueue::wait_idle(sync::Deadline deadline) {
   // Its own thread cannot wait for itself: the list it is running ends when it returns.
-  if (executing() == this) return false;
+  if (executing() != nullptr && executing() == worker_->running.load()) return false;
   const TimelineValue last{worker_->given.load(std::memory_order_acquire)};
   return worker_->timeline->wait(last, deadline) != PointState::pending;
 }
 
 bool CpuQueue::join(sync::Deadline deadline) {
+  if (immediate_) worker_->end_timeline();
   if (!thread_.joinable()) return true;
   bool ended = false;
   {

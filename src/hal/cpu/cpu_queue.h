@@ -27,12 +27,13 @@ struct CpuShared {
   void stop(Failure cause);
 };
 
-// A queue whose lists run in order on a thread of its own.
+// A queue whose lists run in order on a thread of its own or, where it is immediate, on that of
+// whoever submits.
 class CpuQueue final : public Queue {
  public:
   CpuQueue(DeviceId device, uint32_t index, Ref<HostTimeline> timeline,
            std::shared_ptr<CpuShared> shared, std::shared_ptr<std::atomic<uint64_t>> counter,
-           std::function<Failure(const Queue&)> fail_submit);
+           std::function<Failure(const Queue&)> fail_submit, bool immediate);
   ~CpuQueue() override;
 
   // From now on execute() answers that the queue is closed.
@@ -46,12 +47,13 @@ class CpuQueue final : public Queue {
   void forget_thread();
 
  protected:
-  Failure execute(const Submission& submission) override;
+  Failure execute(const Work& work) override;
 
  private:
   struct Worker;
   std::shared_ptr<Worker> worker_;
   std::function<Failure(const Queue&)> fail_submit_;
+  bool immediate_;
   sync::Thread thread_;
 };
 
