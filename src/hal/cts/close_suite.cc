@@ -48,12 +48,16 @@ TEST_P(Cts, closing_lets_lists_in_flight_finish) {
 
 TEST_P(Cts, closing_fails_what_cannot_finish_in_time) {
   const Gate closed = gate();
-  Imported data = imported(Words(kElements, 1));
+  // Queues share nothing that is written: nothing orders them.
+  std::vector<Imported> data;
   std::vector<Point> points;
-  for (size_t i = 0; i < 2 * device().queues().size(); ++i) {
-    auto work = list("stuck");
-    increment(work, data.allocation);
-    points.push_back(submit(queue(i % device().queues().size()), work, {closed.order()}));
+  for (const Ref<Queue>& each : device().queues()) {
+    data.push_back(imported(Words(kElements, 1)));
+    for (int i = 0; i < 2; ++i) {
+      auto work = list("stuck");
+      increment(work, data.back().allocation);
+      points.push_back(submit(each, work, {closed.order()}));
+    }
   }
   const CloseReport report = device().close(at_once());
   EXPECT_EQ(report.clean(), report.details.empty());
@@ -61,14 +65,16 @@ TEST_P(Cts, closing_fails_what_cannot_finish_in_time) {
     ASSERT_TRUE(failed(point));
     EXPECT_EQ(point.failure().code(), ErrorCode::closed);
   }
-  EXPECT_EQ(data.words[0], 1U) << "nothing of it ran";
+  for (const Imported& each : data) EXPECT_EQ(each.words[0], 1U) << "nothing of it ran";
   // What the host does now comes too late.
   closed.open();
   for (const Point& point : points) EXPECT_EQ(point.query(), PointState::failed);
   for (const Ref<Queue>& each : device().queues()) each->retire();
-  EXPECT_EQ(data.deletions->value(), 0) << "the test still uses it";
-  data.allocation.reset();
-  EXPECT_TRUE(data.deletions->reaches(1));
+  for (Imported& each : data) {
+    EXPECT_EQ(each.deletions->value(), 0) << "the test still uses it";
+    each.allocation.reset();
+    EXPECT_TRUE(each.deletions->reaches(1));
+  }
 }
 
 TEST_P(Cts, a_closed_device_refuses_new_work_and_leaves_it_with_the_caller) {
