@@ -1,0 +1,148 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "holdfast/base/sync/condition.h"
+#include "holdfast/base/sync/scheduler.h"
+#include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/adversary/adversary_device.h"
+#include "holdfast/hal/adversary/memory_lives.h"
+
+namespace holdfast::hal {
+
+// A list in flight, command by command.
+struct AdversaryList {
+  struct Step {
+    const Command* command = nullptr;
+    size_t index = 0;  // among the list's commands, for people
+    uint32_t wave = 0;
+    bool done = false;
+  };
+
+  const Work* work = nullptr;  // until its Point is resolved
+  uint64_t value = 0;          // of that Point
+  uint64_t number = 0;         // on its queue, from zero
+  std::vector<Step> steps;
+  size_t steps_left = 0;
+  uint32_t wave = 0;
+  bool executed = false;
+  bool publishing = false;
+  Failure failure;
+  // What it needs, by id: the objects may be gone although they should not be.
+  std::vector<ResourceId> resources;
+  std::vector<BufferId> buffers;
+};
+
+// What an AdversaryDevice, its queues and its probe share: the pending lists and what may happen to
+// them. Thread-safe; inside a simulation everything runs on one thread and its lock is never
+// contended.
+class AdversaryCore final : public sync::EventSource,
+                            public std::enable_shared_from_this<AdversaryCore> {
+ public:
+  AdversaryCore(Ref<Device> inner, AdversaryOptions options);
+  ~AdversaryCore();
+
+  // Attaches to the simulation, or starts the thread.
+  void start();
+  // Returns at the deadline even if a command does not end.
+  void stop(sync::Deadline deadline);
+
+  const Ref<HostTimeline>& timeline(size_t queue) const { return queues_[queue].timeline; }
+  size_t queue_count() const noexcept { return queues_.size(); }
+
+  Failure accept(size_t queue, const Work& work);
+  // A failure where the plan says so.
+  Failure allocation_fault(const std::string& name);
+  Failure lost() const;
+  void lose(Failure cause);
+  void refuse_new_work();
+  // The newest value accepted on a queue.
+  TimelineValue newest(size_t queue) const;
+
+  void set_held_back(size_t queue, bool held);
+  bool step(size_t queue);
+  bool is_simulated() const noexcept { return scheduler_ != nullptr; }
+
+  // Probe
+  void made(const Buffer& buffer);
+  void born(const Allocation& allocation) noexcept;
+  bool keeps(const Resource& resource) noexcept;
+  bool keeps(Buffer& buffer) noexcept;
+  void host_access(const Allocation& allocation, ByteRange range, Access access) noexcept;
+  size_t choose_range(size_t n) noexcept { return static_cast<size_t>(choose(n, "which range")); }
+
+  // EventSource
+  void list_events(std::vector<Key>& keys) override;
+  void list_held_back(std::vector<Key>& keys) override;
+  void run_event(Key key) override;
+  std::string describe_event(Key key) const override;
+
+ private:
+  struct QueueState {
+    Ref<Queue> inner;
+    Ref<HostTimeline> timeline;
+    std::deque<std::shared_ptr<AdversaryList>> lists;  // not visible yet, in order
+    uint64_t accepted = 0;
+    uint64_t numbered = 0;
+    uint64_t executed_value = 0;
+    uint64_t inner_value = 0;
+    bool held_back = false;
+  };
+
+  void list_locked(size_t queue, std::vector<Key>& keys);
+  AdversaryList* find_locked(Key key) const;
+  // Whether what the list waits for has happened, and the failure that it inherits from it.
+  bool may_start_locked(const AdversaryList& list, Failure& failure) const;
+  bool may_be_seen_locked(const AdversaryList& list) const;
+  void finish_locked(QueueState& queue, AdversaryList& list, Failure failure);
+  Failure missing_locked(const Work& work);
+  void publish(size_t queue);
+  void execute(size_t queue, AdversaryList& list, size_t step);
+  Failure run_now(size_t queue, const CommandList& list, const Command* only, const Queue* user);
+  void scribble_new_lives(size_t queue, const AdversaryList& list, const Command& command);
+  static bool scribble(const Buffer& buffer, ByteRange range) noexcept;
+  bool needed_locked(ResourceId id) const;
+  uint64_t number_locked(const Buffer& buffer) const;
+  void event_over();
+  void note(const std::string& text);
+  uint64_t choose(uint64_t n, const char* what) noexcept;
+  void run_alone();
+  void wake();
+
+  const Ref<Device> inner_;
+  const AdversaryOptions options_;
+  sync::Scheduler* scheduler_ = nullptr;
+
+  mutable sync::LeafMutex mutex_;  // guards all below, except where a comment says otherwise
+  std::vector<QueueState> queues_;
+  Failure lost_;
+  bool refusing_ = false;
+  uint64_t random_;
+  uint64_t allocations_ = 0;
+  uint64_t submits_ = 0;
+  uint64_t commands_ = 0;
+  uint64_t events_ = 0;
+  unsigned running_ = 0;  // events under way
+  bool timelines_ended_ = false;
+  std::map<BufferId, uint64_t> buffer_numbers_;  // in the order in which they were made
+  std::set<ResourceId> alive_;                   // Allocations
+  ResourceId first_known_;
+  MemoryLives lives_;
+  std::vector<KeptResource> kept_resources_;
+  std::vector<Ref<Buffer>> kept_buffers_;
+
+  sync::Mutex idle_mutex_;  // guards all below
+  sync::Condition idle_changed_;
+  bool ending_ = false;
+  bool ended_ = false;
+  bool something_new_ = false;
+  sync::Thread thread_;
+};
+
+}  // namespace holdfast::hal
