@@ -7,6 +7,7 @@
 #include <bit>
 #include <unordered_map>
 
+#include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/mutex.h"
@@ -84,6 +85,7 @@ struct Allocator::State {
   };
 
   Ref<hal::Device> device;  // dropped by close()
+  Ref<hal::Probe> probe;
   Bytes device_limit;
   uint32_t object_limit = 0;
   uint32_t fork_generation = sync::fork_generation();
@@ -184,6 +186,38 @@ struct Allocator::State {
     }
   }
 
+  // The newest of a lane's dead ranges of one class, or whichever the device's probe prefers; null:
+  // rather a free one.
+  RangeNode* choose_deferred(RangeNode* newest) const {
+    if (newest == nullptr || !probe) return newest;
+    size_t candidates = 1;  // a free range
+    for (const RangeNode* node = newest; node != nullptr; node = node->class_next) ++candidates;
+    RangeNode* chosen = newest;
+    for (size_t skip = probe->choose_range(candidates); skip > 0 && chosen != nullptr; --skip) {
+      chosen = chosen->class_next;
+    }
+    return chosen;
+  }
+
+  // The smallest dead range that is large enough; `submitted`: whose lists all are.
+  static RangeNode* find_deferred(const Kind& kind, Bytes bytes, bool submitted) {
+    RangeNode* best = nullptr;
+    for (const auto& block : kind.blocks) {
+      if (block->imported) continue;
+      for (RangeNode* node = block->first; node != nullptr; node = node->right) {
+        if (node->state != RangeNode::State::deferred || node->range.length < bytes) continue;
+        if (best != nullptr && best->range.length <= node->range.length) continue;
+        const auto is_submitted = [](const Ref<hal::Ticket>& ticket) {
+          return ticket->state() != hal::TicketState::open;
+        };
+        if (!submitted || std::all_of(node->frontier.begin(), node->frontier.end(), is_submitted)) {
+          best = node;
+        }
+      }
+    }
+    return best;
+  }
+
   Bytes pooled() const {
     Bytes all;
     for (const Kind& kind : kinds) all += kind.pool.free_bytes();
@@ -192,9 +226,11 @@ struct Allocator::State {
 
   Bytes limit() const { return memory_limit ? std::min(memory_limit, device_limit) : device_limit; }
 
-  Ref<hal::Allocation> make_live(RangeNode& node, Bytes size, std::string&& name) {
+  Ref<hal::Allocation> make_live(RangeNode& node, Bytes size, std::string&& name,
+                                 const std::source_location& site = {}) {
     const ByteRange range{node.range.offset, size};
-    auto allocation = make_ref<hal::Allocation>(node.block->buffer, range, std::move(name), &node);
+    auto allocation =
+        make_ref<hal::Allocation>(node.block->buffer, range, std::move(name), &node, site);
     node.state = RangeNode::State::live;
     node.allocation = allocation.get();
     stats.live += node.range.length;
@@ -216,6 +252,7 @@ Allocator::Allocator(Ref<hal::Device> device, const Options& options)
   state_->device_limit = info.memory;
   state_->memory_limit = options.memory_limit;
   state_->object_limit = options.object_limit > 0 ? options.object_limit : info.max_buffers;
+  state_->probe = device->probe();
   state_->device = std::move(device);
 }
 
@@ -240,35 +277,32 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
     s.unlink_from_lane(node);
     deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
     deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
-    Given given{s.make_live(node, request.size, std::move(request.name)), node.dead_id, {}};
-    given.allocation->history().set_earlier_life(node.frontier);
-    given.allocation->set_earlier_life(node.last_use);
+    Given given{
+        s.make_live(node, request.size, std::move(request.name), request.site), node.dead_id, {}};
+    if (!ablated(Ablation::cross_queue_reuse_unordered)) {
+      given.allocation->history().set_earlier_life(node.frontier);
+      given.allocation->set_earlier_life(node.last_use);
+    }
     node.frontier.clear();
     ++s.stats.reused_in_order;
     return given;
   };
 
+#ifdef HOLDFAST_ABLATIONS
+  if (ablated(Ablation::cross_queue_reuse_unordered) && !host_first) {
+    if (RangeNode* node = s.find_deferred(kind, bytes, false)) return reuse(*node);
+  }
+#endif
   if (request.lane && !host_first) {
     if (State::LaneCache* cache = s.lane_cache(request.lane)) {
-      if (RangeNode* node = cache->deferred[c]) return reuse(*node);
+      if (RangeNode* node = s.choose_deferred(cache->deferred[c])) return reuse(*node);
     }
   }
   if (RangeNode* node = kind.pool.take(bytes)) {
-    return {s.make_live(*node, request.size, std::move(request.name)), {}, {}};
+    return {s.make_live(*node, request.size, std::move(request.name), request.site), {}, {}};
   }
   if (effort == Effort::any_submitted && !host_first) {
-    RangeNode* best = nullptr;
-    for (const auto& block : kind.blocks) {
-      if (block->imported) continue;
-      for (RangeNode* node = block->first; node != nullptr; node = node->right) {
-        if (node->state != RangeNode::State::deferred || node->range.length < bytes) continue;
-        if (best != nullptr && best->range.length <= node->range.length) continue;
-        const bool submitted = std::all_of(
-            node->frontier.begin(), node->frontier.end(),
-            [](const auto& ticket) { return ticket->state() != hal::TicketState::open; });
-        if (submitted) best = node;
-      }
-    }
+    RangeNode* const best = s.find_deferred(kind, bytes, true);
     if (best != nullptr) return reuse(*best);
   }
 
@@ -302,7 +336,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
     // Somebody may have given memory back while the device was asked.
     RangeNode* freed = s.closed ? nullptr : kind.pool.take(bytes);
     if (freed != nullptr)
-      return {s.make_live(*freed, request.size, std::move(request.name)), {}, {}};
+      return {s.make_live(*freed, request.size, std::move(request.name), request.site), {}, {}};
     lock.unlock();  // a buffer that came too late is dropped without it
     return {nullptr, {}, created.failure()};
   }
@@ -315,7 +349,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   RangeNode* node = kind.pool.take(bytes);
   // Another thread may have been faster; the caller asks again.
   if (node == nullptr) return {};
-  return {s.make_live(*node, request.size, std::move(request.name)), {}, {}};
+  return {s.make_live(*node, request.size, std::move(request.name), request.site), {}, {}};
 }
 
 bool Allocator::has_room_for_a_buffer() const {
@@ -372,7 +406,7 @@ void Allocator::range_died(hal::Allocation& allocation) noexcept {
   node.allocation = nullptr;
   s.stats.live -= node.range.length;
   --s.stats.live_objects;
-  if (frontier.is_over() || s.closed) {
+  if (frontier.is_over() || s.closed || ablated(Ablation::range_recycled_at_death)) {
     s.release(node, garbage);
     lock.unlock();
     return;
@@ -434,8 +468,33 @@ void Allocator::forget_lane(hal::LaneId lane) {
   s.erase_lane_if_done(lane.value, *cache);
 }
 
+#ifdef HOLDFAST_ABLATIONS
+Allocator::Garbage Allocator::release_deferred_ranges() {
+  State& s = *state_;
+  Garbage garbage;
+  sync::Lock lock(s.mutex);
+  std::vector<RangeNode*> dead;
+  for (State::Kind& kind : s.kinds) {
+    for (const auto& block : kind.blocks) {
+      for (RangeNode* node = block->first; node != nullptr; node = node->right) {
+        if (node->state == RangeNode::State::deferred) dead.push_back(node);
+      }
+    }
+  }
+  for (RangeNode* node : dead) {
+    detach(*node);
+    release_deferred(*node, garbage);
+  }
+  lock.unlock();
+  return garbage;
+}
+#endif
+
 Allocator::Garbage Allocator::trim(Bytes keep) {
   Garbage garbage;
+#ifdef HOLDFAST_ABLATIONS
+  if (ablated(Ablation::trim_frees_in_flight)) garbage = release_deferred_ranges();
+#endif
   sync::Lock lock(state_->mutex);
   state_->trim(keep, garbage);
   lock.unlock();

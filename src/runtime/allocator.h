@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <memory>
+#include <source_location>
 #include <string>
 #include <vector>
 
@@ -39,6 +40,8 @@ class Allocator final : public hal::RangeOwner {
     std::string name;
     // Who will use it first; none: anybody.
     hal::LaneId lane;
+    // Where the user asked for it, if that is known.
+    std::source_location site{};
   };
   struct Given {
     Ref<hal::Allocation> allocation;  // null: no room
@@ -82,6 +85,11 @@ class Allocator final : public hal::RangeOwner {
 
   // No more requests; blocks go back to the device as soon as nobody has a range of them.
   [[nodiscard]] Garbage close();
+
+#ifdef HOLDFAST_ABLATIONS
+  // Frees dead ranges although lists may still use them.
+  [[nodiscard]] Garbage release_deferred_ranges();
+#endif
 
   void range_died(hal::Allocation& allocation) noexcept override;
 

@@ -20,8 +20,14 @@ bool Core::over_budget() const noexcept {
 }
 
 #ifdef HOLDFAST_ABLATIONS
-// The two policies that workload 4 is compared with. They reclaim at their drains and nowhere else.
-bool Core::drain_as_ablated() {
+// Other policies of retirement, which workload 4 is compared with or which were bugs. Whether one
+// has taken the place of ours.
+bool Core::retires_as_ablated() {
+  if (ablated(Ablation::destroyed_at_flush_overflow) && allocator_->deferred_objects() > 2) {
+    const Allocator::Garbage garbage = allocator_->release_deferred_ranges();
+  }
+  if (ablated(Ablation::retire_on_overflow_only)) return in_flight() <= 8;
+  // The two that drain reclaim at their drains and nowhere else.
   const bool fifo = ablated(Ablation::fifo_of_three_drains);
   const bool every = ablated(Ablation::drain_every_32_flushes);
   const bool drain = (fifo && allocator_->deferred_objects() > 3) ||

@@ -45,8 +45,9 @@ Ref<hal::Pipeline> Context::create_pipeline(hal::PipelineDesc desc) {
   return device_->create_pipeline(std::move(desc)).or_raise();
 }
 
-Ref<hal::Allocation> Context::allocate(Bytes size, std::string name, hal::MemoryKind kind) {
-  return core_->allocate(nullptr, size, std::move(name), kind);
+Ref<hal::Allocation> Context::allocate(Bytes size, std::string name, hal::MemoryKind kind,
+                                       const std::source_location& site) {
+  return core_->allocate(nullptr, size, std::move(name), kind, site);
 }
 
 Ref<hal::Allocation> Context::import(hal::ExternalMemory memory) {
@@ -72,10 +73,21 @@ void Context::synchronize(const WaitLimit& limit) {
   for (const Ref<Encoder>& encoder : core_->encoders()) {
     Result<hal::Point> flushed = encoder->flush();
     if (!flushed) {
-      if (!first) first = flushed.failure();
+      // A stream that another task drops meanwhile has submitted its last list.
+      if (!first && (!encoder->ended() || core_->closed())) first = flushed.failure();
       continue;
     }
     points.push_back(std::move(flushed).value());
+  }
+  // Also what streams submitted that are gone.
+  std::vector<hal::Point> newest;
+  for (const Ref<hal::Queue>& queue : device_->queues()) {
+    hal::Point last;
+    queue->visit_in_flight([&](const hal::Submission& s) { last = s.point; });
+    newest.push_back(std::move(last));
+  }
+  for (const hal::Point& point : newest) {
+    core_->waits().wait(point, WaitReason::synchronize, limit);
   }
   for (const hal::Point& point : points) {
     const hal::PointState state = core_->waits().wait(point, WaitReason::synchronize, limit);

@@ -44,7 +44,8 @@ class Context final : public RefCounted {
 
   // For a first user not known yet; see Stream::allocate.
   Ref<hal::Allocation> allocate(Bytes size, std::string name = {},
-                                hal::MemoryKind kind = hal::MemoryKind::device);
+                                hal::MemoryKind kind = hal::MemoryKind::device,
+                                const std::source_location& site = std::source_location::current());
   // The device uses the caller's memory in place. The deleter runs once, when nothing can touch it
   // any more, also when the import is refused.
   Ref<hal::Allocation> import(hal::ExternalMemory memory);
@@ -54,7 +55,8 @@ class Context final : public RefCounted {
   // Waits for one Point, of this device or any other. Returns when it is reached; raises its
   // failure, also where its device is gone.
   void wait(const hal::Point& point, const WaitLimit& limit = {});
-  // Every stream: submits what was recorded and waits for all of it. Raises the first failure.
+  // Every stream: submits what was recorded and waits for all of it, also for what streams that are
+  // gone have submitted. Raises the first failure of a living stream's last list.
   void synchronize(const WaitLimit& limit = {});
 
   // Drops the holds of every list that is finished and returns their number. Never blocks. The

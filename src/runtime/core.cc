@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/process.h"
@@ -37,9 +38,9 @@ void Core::check_usable() const {
 // Memory
 
 Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string name,
-                                    hal::MemoryKind kind) {
+                                    hal::MemoryKind kind, const std::source_location& site) {
   check_usable();
-  Allocator::Request request{size, kind, std::move(name), {}};
+  Allocator::Request request{size, kind, std::move(name), {}, site};
   if (encoder != nullptr) request.lane = encoder->lane();
   Failure refusal;
   const auto attempt = [&](Allocator::Effort effort) -> Ref<hal::Allocation> {
@@ -89,6 +90,20 @@ Ref<hal::Allocation> Core::import(hal::ExternalMemory memory) {
 
 // Streams
 
+hal::LaneId Core::new_lane() {
+#ifdef HOLDFAST_ABLATIONS
+  if (ablated(Ablation::identity_by_recycled_address)) {
+    auto vacated = vacated_lanes_.lock();
+    if (!vacated->empty()) {
+      const hal::LaneId lane = vacated->back();
+      vacated->pop_back();
+      return lane;
+    }
+  }
+#endif
+  return hal::LaneId::next();
+}
+
 void Core::add_encoder(const Ref<Encoder>& encoder) {
   auto streams = streams_.lock();
   if (streams->closed) throw ClosedError("the context is closed");
@@ -112,6 +127,9 @@ std::vector<Ref<Encoder>> Core::encoders() const {
   std::vector<Ref<Encoder>> all;
   const auto streams = streams_.lock();
   for (const auto& [lane, encoder] : streams->by_lane) all.push_back(encoder);
+  // Oldest first, so that two runs of one program treat them alike.
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return a->lane() < b->lane(); });
   return all;
 }
 
@@ -253,6 +271,8 @@ hal::CloseReport Core::close() {
 }
 
 void close_at_exit(const std::shared_ptr<Core>& core) {
+  // What a simulation runs ends with it, also where its tasks are stuck for good.
+  if (sync::Scheduler::current() != nullptr) return;
   using Open = sync::Guarded<std::vector<std::weak_ptr<Core>>>;
   static Open* const open = [] {
     auto* forever = new Open;  // NOLINT: used by the exit action itself

@@ -65,7 +65,7 @@ class Core final : public std::enable_shared_from_this<Core> {
 
   // `encoder` is who will use it first; null: anybody. OutOfMemoryError says who holds what.
   Ref<hal::Allocation> allocate(Encoder* encoder, Bytes size, std::string name,
-                                hal::MemoryKind kind);
+                                hal::MemoryKind kind, const std::source_location& site = {});
 
   // Gives all free blocks back to the device.
   void trim();
@@ -88,6 +88,10 @@ class Core final : public std::enable_shared_from_this<Core> {
                           const WaitLimit& limit = {});
 
   // Streams.
+  hal::LaneId new_lane();
+#ifdef HOLDFAST_ABLATIONS
+  void vacate_lane(hal::LaneId lane) { vacated_lanes_.lock()->push_back(lane); }
+#endif
   void add_encoder(const Ref<Encoder>& encoder);
   void remove_encoder(const Encoder& encoder);
   std::vector<Ref<Encoder>> encoders() const;
@@ -129,9 +133,9 @@ class Core final : public std::enable_shared_from_this<Core> {
   void drop(hal::Retired retired);
 #ifdef HOLDFAST_ABLATIONS
   // Whether a draining policy is in force instead of ours; it was applied then.
-  bool drain_as_ablated();
+  bool retires_as_ablated();
 #else
-  static constexpr bool drain_as_ablated() { return false; }
+  static constexpr bool retires_as_ablated() { return false; }
 #endif
   void wait_for_precedence();
   void reap();
@@ -171,6 +175,11 @@ class Core final : public std::enable_shared_from_this<Core> {
   std::atomic<uint32_t> access_waiters_{0};
   std::atomic<uint64_t> access_serial_{0};
   std::atomic<bool> precedence_taken_{false};
+
+#ifdef HOLDFAST_ABLATIONS
+  // Of streams that are gone, newest last: what a heap would do with their addresses.
+  sync::Guarded<std::vector<hal::LaneId>> vacated_lanes_;
+#endif
 
   sync::Mutex reaper_mutex_;  // guards the four below
   sync::Condition reaper_changed_;

@@ -100,7 +100,7 @@ Encoder::Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string 
       yields_(yields),
       queue_(std::move(queue)),
       name_(std::move(name)),
-      lane_(hal::LaneId::next()),
+      lane_(core_->new_lane()),
       state_(std::make_unique<State>(new_list())) {
   core_->allocator().add_lane(lane_);
 }
@@ -110,6 +110,9 @@ Encoder::~Encoder() {
   abandon(Failure(ErrorCode::closed,
                   fmt::format("stream '{}' was dropped before it submitted it", name_)));
   core_->allocator().forget_lane(lane_);
+#ifdef HOLDFAST_ABLATIONS
+  if (ablated(Ablation::identity_by_recycled_address)) core_->vacate_lane(lane_);
+#endif
 }
 
 hal::CommandList Encoder::new_list() const {
@@ -143,7 +146,7 @@ void Encoder::check_locked(const PendingCommand& command) const {
   }
 }
 
-void Encoder::record(std::span<const PendingCommand> commands) {
+Ref<hal::Ticket> Encoder::record(std::span<const PendingCommand> commands) {
   core_->check_usable();
   State& s = *state_;
   size_t binding_count = 0;
@@ -172,7 +175,7 @@ void Encoder::record(std::span<const PendingCommand> commands) {
         const bool told = entry.told_version == b.allocation->history_version() &&
                           (!hal::reads(b.access) || entry.told_read.contains(b.range)) &&
                           (!hal::writes(b.access) || entry.told_written.contains(b.range));
-        if (told || b.range.empty() || ablated(Ablation::bound_not_held)) continue;
+        if (told || b.range.empty() || hal::is_left_unheld(b)) continue;
         const bool fresh = hal::reads(b.access) && is_written(commands.first(c), b);
         untold.push_back({b.allocation, b.range, b.access, &entry, fresh});
       }
@@ -193,7 +196,7 @@ void Encoder::record(std::span<const PendingCommand> commands) {
       append_locked(command, {entries.data() + at, command.bindings.size()});
       at += command.bindings.size();
     }
-    return;
+    return s.list.ticket();
   }
 }
 
@@ -335,7 +338,7 @@ Encoder::Detached Encoder::detach_locked() {
 
 // Submits, with the turn held; a refused list is abandoned, and what the user asked it to wait for
 // goes to the next one.
-Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached) {
+Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached, Hearer hearer) {
   std::vector<hal::Wait> all = detached.waits;
   all.insert(all.end(), detached.explicit_waits.begin(), detached.explicit_waits.end());
   // Counted before anybody can find the list in flight and decide whether to wait for it.
@@ -347,23 +350,31 @@ Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached) {
   sync::Lock lock(s.mutex);
   if (point) {
     s.last_point = std::move(point).value();
+#ifdef HOLDFAST_ABLATIONS
+    lock.unlock();
+    if (ablated(Ablation::destroyed_at_submit)) {
+      const Allocator::Garbage garbage = core_->allocator().release_deferred_ranges();
+    }
+#endif
     return {};
   }
   s.explicit_waits.insert(s.explicit_waits.begin(), detached.explicit_waits.begin(),
                           detached.explicit_waits.end());
+  // Before the turn is given back: whoever finds nothing to submit then must find this.
+  if (hearer == Hearer::next_flush && !s.unheard) s.unheard = point.failure();
   lock.unlock();
   detached.list.abandon(point.failure());
   return point.failure();
 }
 
 Result<hal::Point> Encoder::flush() {
-  Result<hal::Point> flushed = submit_open_list();
+  Result<hal::Point> flushed = submit_open_list(Hearer::caller);
   sync::Lock lock(state_->mutex);
   if (flushed && state_->unheard) return std::exchange(state_->unheard, {});
   return flushed;
 }
 
-Result<hal::Point> Encoder::submit_open_list() {
+Result<hal::Point> Encoder::submit_open_list(Hearer hearer) {
   core_->check_usable();
   State& s = *state_;
   std::optional<Detached> detached;
@@ -379,7 +390,7 @@ Result<hal::Point> Encoder::submit_open_list() {
       detached.emplace(detach_locked());
       s.list = new_list();
     }
-    refused = submit(turn, *detached);
+    refused = submit(turn, *detached, hearer);
   }
   account(*detached);
   sync::Lock lock(s.mutex);
@@ -396,13 +407,7 @@ void Encoder::account(const Detached& detached) {
   }
 }
 
-void Encoder::submit_quietly() {
-  const Result<hal::Point> flushed = submit_open_list();
-  if (flushed) return;
-  // The stream's own user must hear of it too, at the next flush.
-  sync::Lock lock(state_->mutex);
-  if (!state_->unheard) state_->unheard = flushed.failure();
-}
+void Encoder::submit_quietly() { (void)submit_open_list(Hearer::next_flush); }
 
 bool Encoder::submit_if_it_keeps_deferred() {
   Ref<hal::Ticket> ticket;
@@ -474,7 +479,7 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
           done.push_back(detach_locked());
           s.list = new_list();
           lock.unlock();
-          refused = submit(turn, done.back());
+          refused = submit(turn, done.back(), Hearer::caller);
           continue;
         }
         hal::CommandList list =
@@ -491,7 +496,7 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
         s.list.abandon({});
         s.list = new_list();
         lock.unlock();
-        refused = submit(turn, replayed);
+        refused = submit(turn, replayed, Hearer::caller);
         done.push_back(std::move(replayed));
         break;
       }
@@ -512,6 +517,11 @@ bool Encoder::is_idle() const {
   sync::Lock lock(state_->mutex);
   return state_->list.empty() && !state_->told && state_->explicit_waits.empty() &&
          !state_->last_point.pending();
+}
+
+bool Encoder::ended() const {
+  sync::Lock lock(state_->mutex);
+  return state_->ended;
 }
 
 Encoder::Counters Encoder::counters() const noexcept {

@@ -44,8 +44,9 @@ class Encoder final : public RefCounted {
   // Raises what record() would raise about the command's own arguments.
   void check(const PendingCommand& command) const;
   // All commands or, when it throws, none: UsageError, or the failure of what they depend on. May
-  // submit other streams' lists; waits only for a readback of what it binds (accounted).
-  void record(std::span<const PendingCommand> commands);
+  // submit other streams' lists; waits only for a readback of what it binds (accounted). Returns
+  // the Ticket of the list that has them now.
+  Ref<hal::Ticket> record(std::span<const PendingCommand> commands);
   // What is recorded from now on waits for this; what was recorded before is submitted without it.
   void wait_for(const hal::Wait& wait);
   // Marks an earlier life's end and a new one's start in the open list.
@@ -73,6 +74,8 @@ class Encoder final : public RefCounted {
   Counters counters() const noexcept;
   // For reports.
   void describe_open(Snapshot& snapshot) const;
+  // Whether abandon() was called: its stream or the context is gone.
+  bool ended() const;
   // Drops what was not submitted: dependants get the failure. Nothing can be recorded afterwards.
   void abandon(const Failure& why);
 
@@ -94,8 +97,13 @@ class Encoder final : public RefCounted {
   void append_locked(const PendingCommand& command, std::span<HazardTracker::Entry*> entries);
   Detached detach_locked();
   hal::CommandList new_list() const;
-  Failure submit(const hal::Queue::Turn& turn, Detached& detached);
-  Result<hal::Point> submit_open_list();
+  // Who hears of it when the device refuses the list.
+  enum class Hearer {
+    caller,
+    next_flush  // the stream's own user: the caller only needed the list out of the way
+  };
+  Failure submit(const hal::Queue::Turn& turn, Detached& detached, Hearer hearer);
+  Result<hal::Point> submit_open_list(Hearer hearer);
   // After the turn: tells the core what became of a list.
   void account(const Detached& detached);
 

@@ -279,7 +279,7 @@ TEST(Errors, a_lost_device_fails_everything_pending_and_nobody_hangs) {
     }
   });
   ASSERT_TRUE(waiting.wait());
-  s.rig.device->lose(Failure(ErrorCode::device_lost, "it fell off the bus"));
+  s.rig.cpu->lose(Failure(ErrorCode::device_lost, "it fell off the bus"));
   waiter.join();
   ASSERT_TRUE(seen);
   EXPECT_EQ(seen.code(), ErrorCode::device_lost);

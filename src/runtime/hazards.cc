@@ -1,7 +1,10 @@
 #include "holdfast/runtime/hazards.h"
 
+#include <algorithm>
 #include <bit>
 #include <utility>
+
+#include "holdfast/base/ablation.h"
 
 namespace holdfast::runtime {
 namespace {
@@ -58,6 +61,13 @@ HazardTracker::Entry& HazardTracker::entry(uint64_t key) {
 bool HazardTracker::conflicts(const Entry& entry, ByteRange range,
                               hal::Access access) const noexcept {
   if (entry.wave != wave_) return false;
+  if (ablated(Ablation::hazards_by_view)) {
+    const auto same = [&](const RangeSet& set) {
+      return std::find(set.begin(), set.end(), range) != set.end();
+    };
+    return same(entry.written) || (hal::writes(access) && same(entry.read));
+  }
+  if (ablated(Ablation::war_ignored)) return entry.written.overlaps(range);
   return entry.written.overlaps(range) || (hal::writes(access) && entry.read.overlaps(range));
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
 
 namespace holdfast::runtime {
@@ -12,7 +13,9 @@ bool Core::try_begin_host_access(hal::Allocation& allocation,
   sync::Lock lock(history_mutex_);
   hal::AccessHistory& history = allocation.history();
   hal::AccessHistory::Tickets tickets;
-  history.collect(access.range, access.access, tickets);
+  if (!ablated(Ablation::host_access_not_ordered)) {
+    history.collect(access.range, access.access, tickets);
+  }
   if (!tickets.empty() || history.host_conflict(access.range, access.access) != nullptr) {
     return false;
   }
@@ -46,7 +49,9 @@ void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::Ho
           }
           readback = true;
         } else {
-          history.collect(access.range, access.access, tickets);
+          if (!ablated(Ablation::host_access_not_ordered)) {
+            history.collect(access.range, access.access, tickets);
+          }
           // Others are refused by a map, but wait for a readback: so that one is there for its copy
           // only.
           if (!registered && (access.is_map || tickets.empty())) {
@@ -67,6 +72,12 @@ void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::Ho
           waits_.wait(ticket->point(), reason, limit);
         }
       }
+      if (ablated(Ablation::readback_does_not_retire) && !access.is_map) {
+        sync::Lock lock(history_mutex_);
+        history.begin_host_access(access);
+        registered = true;
+        break;
+      }
       retire();  // only then are they over, and the next look finds nothing left
     }
     if (hal::reads(access.access)) {
@@ -81,7 +92,7 @@ void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::Ho
     if (registered) end_host_access(allocation, access, false);
     throw;
   }
-  retire();
+  if (!ablated(Ablation::readback_does_not_retire) || access.is_map) retire();
 }
 
 void Core::end_host_access(hal::Allocation& allocation,

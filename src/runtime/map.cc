@@ -11,6 +11,9 @@ Map::Map(Ref<Context> context, Ref<hal::Allocation> allocation,
       allocation_(std::move(allocation)),
       access_(std::move(access)),
       bytes_(allocation_->host_pointer() + access_.range.offset.value, access_.range.length.value) {
+  if (hal::Probe* probe = allocation_->probe()) {
+    probe->host_access_begins(*allocation_, access_.range, access_.access, access_.name);
+  }
 }
 
 Map::Map(Map&& other) noexcept
@@ -34,6 +37,9 @@ Map::~Map() { end(); }
 
 void Map::end() noexcept {
   if (!allocation_) return;
+  if (hal::Probe* probe = allocation_->probe()) {
+    probe->host_access_ends(*allocation_, access_.range, access_.access);
+  }
   context_->core().end_host_access(*allocation_, access_);
   allocation_.reset();
   context_.reset();

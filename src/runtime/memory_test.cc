@@ -184,6 +184,7 @@ TEST(Allocator, memory_that_others_free_at_the_last_moment_is_not_overlooked) {
     Slow slow(*rig.context);
     const auto out = stream->allocate(1_KiB);
     auto staging = stream->allocate(1_MiB, "staging", hal::MemoryKind::upload);
+    { const Map filled = stream->map(staging, {{}, 1_KiB}, Access::write); }
     t::run_slow(slow, *stream, out);
     stream->copy(t::part(staging, 0, 1024, Access::read), t::write_of(out));
     const hal::Point point = stream->flush();
@@ -214,6 +215,7 @@ TEST(Allocator, what_a_wait_has_freed_is_used_without_asking_the_device_again) {
   Slow slow(*rig.context);
   const auto out = stream->allocate(1_KiB);
   auto staging = stream->allocate(1_MiB, "staging", hal::MemoryKind::upload);
+  { const Map filled = stream->map(staging, {{}, 1_KiB}, Access::write); }
   t::run_slow(slow, *stream, out);
   stream->copy(t::part(staging, 0, 1024, Access::read), t::write_of(out));
   stream->flush();

@@ -230,7 +230,7 @@ TEST(ProgramRecorder, a_map_of_a_slot_or_of_a_fixed_binding_is_named) {
   const auto y = s.a->allocate(64_B);
   t::put(*s.a, x, 1);
   {
-    const Map map = s.a->map(y, kWhole, Access::read, {}, "my map");
+    const Map map = s.a->map(y, kWhole, Access::write, {}, "my map");
     EXPECT_THAT([&] { s.replay(*s.a, x, y, 0); }, ThrowsMessage<UsageError>(HasSubstr("my map")));
   }
   s.replay(*s.a, x, y, 0);

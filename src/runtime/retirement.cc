@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "holdfast/base/ablation.h"
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/task_local.h"
 
@@ -28,6 +29,10 @@ size_t Core::retire() {
         std::move(freed.begin(), freed.end(), std::back_inserter(garbage));
         finished.push_back(std::move(submission));
       }
+    }
+    if (ablated(Ablation::lock_held_while_holds_drop)) {
+      drop(std::exchange(finished, {}));
+      garbage.clear();
     }
   }
   const size_t count = finished.size();
@@ -73,7 +78,7 @@ void Core::count_outside_wait(int change) noexcept {
 
 void Core::submitted() {
   submissions_.fetch_add(1, std::memory_order_relaxed);
-  if (!drain_as_ablated()) retire();
+  if (!retires_as_ablated()) retire();
   if (reaper_sleeps_.exchange(false)) {
     sync::Lock lock(reaper_mutex_);
     reaper_changed_.notify_all();

@@ -7,6 +7,7 @@
 
 #include "holdfast/base/error.h"
 #include "holdfast/base/log.h"
+#include "holdfast/hal/host_touch.h"
 #include "holdfast/runtime/core.h"
 
 namespace holdfast::runtime {
@@ -73,8 +74,9 @@ void Stream::native(hal::NativeCallback callback, std::span<const hal::Binding> 
 
 Transaction Stream::begin() { return Transaction(Ref<Stream>(this)); }
 
-Ref<hal::Allocation> Stream::allocate(Bytes size, std::string name, hal::MemoryKind kind) {
-  return context_->core().allocate(encoder_.get(), size, std::move(name), kind);
+Ref<hal::Allocation> Stream::allocate(Bytes size, std::string name, hal::MemoryKind kind,
+                                      const std::source_location& site) {
+  return context_->core().allocate(encoder_.get(), size, std::move(name), kind, site);
 }
 
 hal::Point Stream::flush() {
@@ -125,14 +127,20 @@ void Stream::upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<cons
   if (to->host_pointer() != nullptr && (!to->buffer()->is_imported() || encoder_->is_idle())) {
     hal::AccessHistory::HostAccess access{range, hal::Access::write, "upload", false, 0};
     if (core.try_begin_host_access(*to, access)) {
-      std::memcpy(to->host_pointer() + offset.value, data.data(), data.size());
+      {
+        const hal::HostTouch touch(*to, range, hal::Access::write, "upload");
+        std::memcpy(to->host_pointer() + offset.value, data.data(), data.size());
+      }
       core.end_host_access(*to, access);
       return;
     }
   }
   const Ref<hal::Allocation> staging =
       allocate(range.length, fmt::format("staging for {}", to->name()), hal::MemoryKind::upload);
-  std::memcpy(staging->host_pointer(), data.data(), data.size());
+  {
+    const hal::HostTouch touch(*staging, {{}, range.length}, hal::Access::write, "upload");
+    std::memcpy(staging->host_pointer(), data.data(), data.size());
+  }
   copy(hal::Binding::of(staging, {{}, range.length}, hal::Access::read),
        hal::Binding::of(to, range, hal::Access::write), "upload");
 }
@@ -147,6 +155,7 @@ void Stream::readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<
   core.begin_host_access(*from, access, WaitReason::readback, limit);
   try {
     if (from->host_pointer() != nullptr) {
+      const hal::HostTouch touch(*from, range, hal::Access::read, "readback");
       std::memcpy(data.data(), from->host_pointer() + offset.value, data.size());
     } else {
       copy_out(from, range, data, limit);
@@ -170,11 +179,15 @@ void Stream::copy_out(const Ref<hal::Allocation>& from, ByteRange range, std::sp
   const std::array ends{hal::Binding::of(from, range, hal::Access::read),
                         hal::Binding::of(staging, {{}, range.length}, hal::Access::write)};
   const PendingCommand copy{hal::CommandKind::copy, {}, ends, {}, {}, {}, {}, "readback"};
-  transfer->record({&copy, 1});
-  const hal::Point point = transfer->flush().or_raise();
-  const hal::PointState state = core.waits().wait(point, WaitReason::readback, limit);
+  // Others share the transfer stream and may submit the list first; its Ticket knows what came of
+  // it.
+  const Ref<hal::Ticket> ticket = transfer->record({&copy, 1});
+  core.submit_open_list(*ticket);
+  if (ticket->state() == hal::TicketState::abandoned) ticket->failure().raise();
+  const hal::PointState state = core.waits().wait(ticket->point(), WaitReason::readback, limit);
   core.retire();
-  if (state == hal::PointState::failed) point.failure().raise();
+  if (state == hal::PointState::failed) ticket->point().failure().raise();
+  const hal::HostTouch touch(*staging, {{}, range.length}, hal::Access::read, "readback");
   std::memcpy(data.data(), staging->host_pointer(), data.size());
 }
 

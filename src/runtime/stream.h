@@ -37,7 +37,8 @@ class Stream final : public RefCounted {
   // Memory that this stream will use first: it may be a range whose last life ends in this stream's
   // open list. OutOfMemoryError says who holds what. Zero bytes are allowed.
   Ref<hal::Allocation> allocate(Bytes size, std::string name = {},
-                                hal::MemoryKind kind = hal::MemoryKind::device);
+                                hal::MemoryKind kind = hal::MemoryKind::device,
+                                const std::source_location& site = std::source_location::current());
 
   // Submits what was recorded and returns its Point; with nothing recorded, the Point of the last
   // list. Never waits for the device, except for the budget (accounted). Raises what the device

@@ -99,7 +99,7 @@ TEST(Transaction, a_commit_refused_by_a_map_can_be_repeated_once_the_map_has_end
   transaction.fill(t::write_of(x), std::byte{7});
   transaction.fill(t::write_of(y), std::byte{8});
   {
-    const Map map = stream->map(y, {{}, 64_B}, Access::read, {}, "my map");
+    const Map map = stream->map(y, {{}, 64_B}, Access::write, {}, "my map");
     EXPECT_THAT([&] { transaction.commit(); }, ThrowsMessage<UsageError>(HasSubstr("my map")));
     EXPECT_EQ(rig.stats().commands, 0U);
   }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <atomic>
 
+#include "holdfast/base/env.h"
+
 namespace holdfast::testing {
 
 using hal::Access;
@@ -20,8 +22,12 @@ bool Event::is_set() const {
 }
 
 bool Event::wait() const {
+  // In a simulation nobody loses patience: what never happens is a deadlock, and reported.
+  const sync::Deadline deadline = sync::Scheduler::current() != nullptr
+                                      ? sync::Deadline::never()
+                                      : sync::Deadline::after(kPatience);
   sync::Lock lock(mutex_);
-  return changed_.wait_until(lock, sync::Deadline::after(kPatience), [this] { return set_; });
+  return changed_.wait_until(lock, deadline, [this] { return set_; });
 }
 
 bool until(const std::function<bool()>& condition) {
@@ -81,9 +87,30 @@ bool blocks(const std::function<void()>& call) {
   return interrupted;
 }
 
-Rig::Rig(hal::CpuOptions device_options, runtime::Options options)
-    : device(hal::CpuDevice::open(std::move(device_options))),
-      context(runtime::Context::create(device, options)) {}
+Rig::Rig(hal::CpuOptions device_options, runtime::Options options) {
+  Ref<hal::CpuDevice> innermost = hal::CpuDevice::open(std::move(device_options));
+  cpu = innermost.get();
+  device = std::move(innermost);
+  if (env::flag("HOLDFAST_VALIDATE").value_or(true)) {
+    device = hal::ValidateDevice::wrap(std::move(device));
+  }
+  context = runtime::Context::create(device, options);
+}
+
+Rig::Rig(World& world, hal::CpuOptions device_options, runtime::Options options)
+    : device(world.open(std::move(device_options))),
+      context(runtime::Context::create(device, options)),
+      world_(&world) {
+  world.attach(context.get());
+  // Made now, since tasks share the rig.
+  add();
+  affine();
+  explode();
+}
+
+Rig::~Rig() {
+  if (world_ != nullptr) world_->detach(context.get());
+}
 
 Ref<hal::Pipeline> Rig::add() {
   if (!add_) {

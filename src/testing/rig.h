@@ -16,6 +16,7 @@
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/runtime/context.h"
 #include "holdfast/runtime/stream.h"
+#include "holdfast/testing/world.h"
 
 namespace holdfast::testing {
 
@@ -82,12 +83,20 @@ class Slow {
 // InterruptedError, which proves that it blocked in an accounted wait.
 [[nodiscard]] bool blocks(const std::function<void()>& call);
 
-// A device and a context without a reaper, so that retirements can be counted.
+// A device and a context without a reaper, so that retirements can be counted. The device is
+// wrapped in validate unless HOLDFAST_VALIDATE=0 says otherwise.
 struct Rig {
   explicit Rig(hal::CpuOptions device_options = {.queues = 2, .helpers = 0},
                runtime::Options options = {.reaper = false});
+  // On the device that the world gives.
+  explicit Rig(World& world, hal::CpuOptions device_options = {.queues = 2, .helpers = 0},
+               runtime::Options options = {.reaper = false});
+  ~Rig();
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
 
-  Ref<hal::CpuDevice> device;
+  Ref<hal::Device> device;
+  hal::CpuDevice* cpu = nullptr;  // the innermost, where the rig opened it itself
   Ref<runtime::Context> context;
 
   runtime::Stats stats() const { return context->stats(); }
@@ -102,6 +111,7 @@ struct Rig {
   Ref<hal::Pipeline> explode();
 
  private:
+  World* world_ = nullptr;
   Ref<hal::Pipeline> add_;
   Ref<hal::Pipeline> affine_;
   Ref<hal::Pipeline> explode_;

@@ -1,0 +1,153 @@
+#include "holdfast/testing/world.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest-spi.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "holdfast/base/error.h"
+#include "holdfast/base/leave_alive.h"
+#include "holdfast/runtime/core.h"
+#include "holdfast/simulation/driver.h"
+
+namespace holdfast::testing {
+
+World::World(Mode mode, hal::FaultPlan faults) : mode_(mode), faults_(std::move(faults)) {}
+
+Ref<hal::Device> World::open(hal::CpuOptions options) {
+  if (mode_ == Mode::plain) return hal::CpuDevice::open(std::move(options));
+  const hal::ValidateOptions collect{[this](const hal::Violation& violation) {
+    if (!violation.is_note()) fail(violation.message);
+  }};
+  if (mode_ == Mode::validate) {
+    return hal::ValidateDevice::wrap(hal::CpuDevice::open(std::move(options)), collect);
+  }
+  options.immediate = true;
+  options.recycles_memory = true;
+  auto adversary =
+      hal::AdversaryDevice::wrap(hal::CpuDevice::open(std::move(options)), {.faults = faults_});
+  adversary_ = adversary.get();
+  return hal::ValidateDevice::wrap(std::move(adversary), collect);
+}
+
+void World::run(const std::function<void()>& body) {
+  try {
+    body();
+  } catch (const Error& error) {
+    const bool explained = has_faults() && error.code() != ErrorCode::usage;
+    if (!explained) fail(fmt::format("it raised: {}", error.what()));
+  } catch (const std::exception& error) {
+    fail(fmt::format("it raised: {}", error.what()));
+  }
+}
+
+sync::Thread World::task(std::string name, std::function<void()> body) {
+  return {std::move(name), [this, b = std::move(body)] { run(b); }};
+}
+
+void World::offer(std::function<void()> drop) {
+  const sync::LeafLock lock(mutex_);
+  offers_.push_back(std::move(drop));
+}
+
+void World::attach(runtime::Context* context) {
+  const sync::LeafLock lock(mutex_);
+  contexts_.push_back(context);
+}
+
+void World::detach(runtime::Context* context) {
+  const sync::LeafLock lock(mutex_);
+  std::erase(contexts_, context);
+}
+
+void World::strike(hal::FaultKind kind) {
+  std::vector<std::function<void()>> drops;
+  Ref<runtime::Context> context;
+  {
+    const sync::LeafLock lock(mutex_);
+    if (kind == hal::FaultKind::drop) drops.swap(offers_);
+    if (!contexts_.empty()) context = Ref<runtime::Context>(contexts_.back());
+  }
+  run([&] {
+    for (const auto& drop : drops) drop();
+    drops.clear();
+    if (!context || context->closed()) return;
+    switch (kind) {
+      case hal::FaultKind::trim: context->trim(); break;
+      case hal::FaultKind::clear:
+        context->retire();
+        context->trim();
+        break;
+      case hal::FaultKind::limit:
+        context->set_memory_limit(std::max(context->stats().memory.reserved, Bytes{1}));
+        sync::switch_point("with a lower limit");
+        context->set_memory_limit(context->core().options().memory_limit);
+        break;
+      default: break;
+    }
+  });
+}
+
+std::vector<simulation::Injection> World::injections() {
+  std::vector<simulation::Injection> all;
+  for (const hal::Fault& fault : faults_.faults()) {
+    if (fault.kind < hal::FaultKind::trim) continue;
+    all.push_back({fault.at, hal::to_string(fault.kind), [this, fault] { strike(fault.kind); }});
+  }
+  return all;
+}
+
+void World::fail(const std::string& message) {
+  const sync::LeafLock lock(mutex_);
+  if (failure_.empty()) failure_ = message;
+}
+
+std::string World::failure() const {
+  const sync::LeafLock lock(mutex_);
+  return failure_;
+}
+
+simulation::Program as_program(ScenarioBody body) {
+  return [body = std::move(body)](simulation::Driver& driver,
+                                  const std::vector<std::string>& faults, bool trace) {
+    const auto world = std::make_shared<World>(
+        World::Mode::adversary, hal::FaultPlan::parse(fmt::format("{}", fmt::join(faults, "+"))));
+    ::testing::TestPartResultArray results;
+    simulation::Result result;
+    {
+      // Expectations of the scenario are part of the verdict, not failures of the test around it.
+      const ::testing::ScopedFakeTestPartResultReporter reporter(
+          ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &results);
+      result.outcome = simulation::simulate(driver, [&] { world->run([&] { body(*world); }); },
+                                            world->injections(), {.trace = trace});
+    }
+    result.failure = world->failure();
+    for (int i = 0; i < results.size() && result.failure.empty(); ++i) {
+      const ::testing::TestPartResult& part = results.GetTestPartResult(i);
+      if (part.failed()) result.failure = part.message();
+    }
+    if (result.failure.empty()) result.failure = result.outcome.report;
+    // Tasks that are stuck may still refer to it.
+    if (result.outcome.ending != simulation::Ending::finished) leave_alive(world);
+    return result;
+  };
+}
+
+std::vector<std::string> faults_for(uint64_t seed) {
+  if (seed % 4 != 0) return {};
+  simulation::Random random(seed);
+  const auto kind = static_cast<hal::FaultKind>(random.below(hal::kFaultKinds));
+  uint64_t opportunities = 200;  // steps
+  switch (kind) {
+    case hal::FaultKind::alloc: opportunities = 4; break;
+    case hal::FaultKind::submit: opportunities = 12; break;
+    case hal::FaultKind::command: opportunities = 24; break;
+    case hal::FaultKind::lost: opportunities = 40; break;
+    default: break;
+  }
+  return {fmt::format("{}@{}", hal::to_string(kind), 1 + random.below(opportunities))};
+}
+
+}  // namespace holdfast::testing

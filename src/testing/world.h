@@ -1,0 +1,71 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "holdfast/base/sync/mutex.h"
+#include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/adversary/adversary_device.h"
+#include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/hal/validate/validate_device.h"
+#include "holdfast/runtime/context.h"
+#include "holdfast/simulation/explore.h"
+
+namespace holdfast::testing {
+
+// What a scenario runs on. The same scenario runs on the plain CPU device, on validate(cpu), both
+// with threads, and on validate(adversary(cpu)) inside a simulation. Thread-safe.
+class World {
+ public:
+  enum class Mode { plain, validate, adversary };
+
+  explicit World(Mode mode, hal::FaultPlan faults = {});
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  Mode mode() const noexcept { return mode_; }
+  // Whether a fault may make any call raise. Then what a scenario reads must still be right, but it
+  // need not get there, and how often something waited proves nothing.
+  bool has_faults() const noexcept { return !faults_.empty(); }
+
+  Ref<hal::Device> open(hal::CpuOptions options);
+  // The newest device of open(), for scripts; null unless in a simulation.
+  hal::AdversaryDevice* adversary() const noexcept { return adversary_; }
+
+  // Runs the body; an Error that a fault explains ends it quietly, any other is a failure.
+  void run(const std::function<void()>& body);
+  // The same on a task of its own, which is joined when the object goes.
+  [[nodiscard]] sync::Thread task(std::string name, std::function<void()> body);
+
+  // What the fault "drop" drops, once.
+  void offer(std::function<void()> drop);
+  // Whom the faults "trim", "clear" and "limit" strike: the newest one, while it lives.
+  void attach(runtime::Context* context);
+  void detach(runtime::Context* context);
+  std::vector<simulation::Injection> injections();
+
+  void fail(const std::string& message);
+  // The first one; empty: none. Violations of the validator count.
+  std::string failure() const;
+
+ private:
+  void strike(hal::FaultKind kind);
+
+  Mode mode_;
+  hal::FaultPlan faults_;
+  hal::AdversaryDevice* adversary_ = nullptr;
+  mutable sync::LeafMutex mutex_;  // guards all below
+  std::string failure_;
+  std::vector<runtime::Context*> contexts_;
+  std::vector<std::function<void()>> offers_;
+};
+
+using ScenarioBody = std::function<void(World&)>;
+
+// The body as a program that can be simulated again and again.
+simulation::Program as_program(ScenarioBody body);
+// What goes wrong under a seed: for one in four something does.
+std::vector<std::string> faults_for(uint64_t seed);
+
+}  // namespace holdfast::testing
