@@ -2,14 +2,15 @@
 #   X.cc            library code
 #   X_test.cc       a test of it
 #   X_benchmark.cc  a benchmark of it
-# Everything in src/hal/cts belongs to the conformance suite, whatever its name.
+# Everything in src/hal/cts belongs to the conformance suite, and everything in src/runtime/scenarios
+# to the scenarios, whatever its name.
 #
 # holdfast_sources(<variable> LIBRARY|TEST|BENCHMARK <folder>...)
 function(holdfast_sources variable kind)
   list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
   list(TRANSFORM patterns APPEND "/*.cc")
   file(GLOB_RECURSE files CONFIGURE_DEPENDS ${patterns})
-  list(FILTER files EXCLUDE REGEX "/src/hal/cts/")
+  list(FILTER files EXCLUDE REGEX "/src/(hal/cts|runtime/scenarios)/")
   if(kind STREQUAL "LIBRARY")
     list(FILTER files EXCLUDE REGEX "_(test|benchmark)\\.cc$")
   elseif(kind STREQUAL "TEST")

@@ -11,7 +11,14 @@ set(holdfast_nightly_timeout 3600)
 file(GLOB testing_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/*.cc")
 if(testing_sources)
   holdfast_add_library(holdfast_testing testing ${testing_sources})
-  target_link_libraries(holdfast_testing PUBLIC holdfast_runtime GTest::gtest GTest::gmock)
+  target_link_libraries(holdfast_testing PUBLIC holdfast_runtime holdfast_simulation GTest::gtest GTest::gmock
+    rapidcheck)
+endif()
+
+# Tests are many and short-lived: compiling them dominates, so they are not optimized.
+set(holdfast_test_options -O0)
+if(TARGET holdfast_testing)
+  target_compile_options(holdfast_testing PRIVATE ${holdfast_test_options})
 endif()
 
 # holdfast_add_test(<target> <library> [<source>...])
@@ -20,6 +27,7 @@ function(holdfast_add_test target library)
     return()
   endif()
   holdfast_add_program(${target} ${ARGN})
+  target_compile_options(${target} PRIVATE ${holdfast_test_options})
   target_link_libraries(${target} PRIVATE ${library} GTest::gtest_main GTest::gmock)
   if(TARGET holdfast_testing)
     target_link_libraries(${target} PRIVATE holdfast_testing)
@@ -36,12 +44,19 @@ endfunction()
 
 holdfast_sources(base_tests TEST src/base)
 holdfast_add_test(holdfast_base_test holdfast_base ${base_tests})
+holdfast_sources(simulation_tests TEST src/simulation)
+holdfast_add_test(holdfast_simulation_test holdfast_simulation ${simulation_tests})
 holdfast_sources(hal_tests TEST src/hal)
 holdfast_add_test(holdfast_hal_test holdfast_runtime ${hal_tests})
 holdfast_sources(runtime_tests TEST src/runtime)
 holdfast_add_test(holdfast_runtime_test holdfast_runtime ${runtime_tests})
 file(GLOB cts_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/*.cc")
 holdfast_add_test(holdfast_cts holdfast_runtime ${cts_sources})
+
+# Tests, and the program behind ./dev adversary and ./dev ablations.
+file(GLOB scenario_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/scenarios/*.cc")
+holdfast_add_test(holdfast_scenarios holdfast_runtime ${scenario_sources})
+target_link_libraries(holdfast_scenarios PRIVATE CLI11::CLI11)
 
 # What only a whole process can show (leaving main, fork): each file is a program that exits with 0.
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cc")
