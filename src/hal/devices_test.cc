@@ -67,6 +67,7 @@ TEST(Devices, options_that_cannot_be_read_are_refused_with_a_sentence) {
   EXPECT_THAT(opened_as("adversary(cpu,seed=1,seed=2)"), HasSubstr("does not know 'seed=2'"));
   EXPECT_THAT(opened_as("adversary(cpu,mood=bad)"), HasSubstr("does not know 'mood=bad'"));
   EXPECT_THAT(opened_as("adversary(cpu,faults=alloc@0)"), HasSubstr("'alloc@0' is no fault"));
+  EXPECT_THAT(opened_as("adversary(cpu,schedule=1.1)"), HasSubstr("only inside a simulation"));
   EXPECT_THAT(opened_as("adversary(abacus)"), HasSubstr("no device 'abacus'"));
   EXPECT_THAT(opened_as("validate(cpu"), HasSubstr("no device 'validate(cpu'"));
   const Variable adversary("HOLDFAST_ADVERSARY", "nonsense");

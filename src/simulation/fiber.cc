@@ -5,15 +5,15 @@
 #include <unistd.h>
 
 #include <boost/context/fiber.hpp>
-#include <cstdint>
 #include <new>
 #include <utility>
+#include <vector>
 
 #include "holdfast/base/leave_alive.h"
 
 #if defined(__SANITIZE_ADDRESS__)
-#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
+#include <sanitizer/lsan_interface.h>
 #endif
 #if defined(__SANITIZE_THREAD__)
 #include <sanitizer/tsan_interface.h>
@@ -21,8 +21,6 @@
 
 namespace holdfast::simulation {
 namespace {
-
-size_t page_bytes() { return static_cast<size_t>(sysconf(_SC_PAGESIZE)); }
 
 // Exceptions that are being thrown or handled hang on the thread. The layout is fixed by the ABI.
 struct ExceptionState {
@@ -32,47 +30,47 @@ struct ExceptionState {
 
 ExceptionState& of_thread() { return *reinterpret_cast<ExceptionState*>(abi::__cxa_get_globals()); }
 
-// Gives boost::context a stack that is the pool's.
-struct Borrowed {
-  StackPool* pool;
-  void* bottom;
+// A stack with a guard page below it.
+class GuardedStack {
+ public:
+  GuardedStack() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
+    memory_ = mmap(nullptr, Fiber::kStackBytes + page_, PROT_READ | PROT_WRITE,
+                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    if (memory_ == MAP_FAILED) throw std::bad_alloc();
+    mprotect(memory_, page_, PROT_NONE);
+  }
+  ~GuardedStack() { munmap(memory_, Fiber::kStackBytes + page_); }
+  GuardedStack(const GuardedStack&) = delete;
+  GuardedStack& operator=(const GuardedStack&) = delete;
 
-  boost::context::stack_context allocate() const { return {}; }
-  void deallocate(boost::context::stack_context&) const noexcept { pool->give_back(bottom); }
+  void* bottom() const { return static_cast<std::byte*>(memory_) + page_; }
+  boost::context::preallocated whole() const {
+    boost::context::stack_context stack;
+    stack.size = Fiber::kStackBytes;
+    stack.sp = static_cast<std::byte*>(bottom()) + Fiber::kStackBytes;
+    return {stack.sp, stack.size, stack};
+  }
+
+ private:
+  size_t page_;
+  void* memory_ = nullptr;
+};
+
+// The stack belongs to the worker, not to the context.
+struct NotOwned {
+  static boost::context::stack_context allocate() { return {}; }
+  static void deallocate(boost::context::stack_context&) noexcept {}
 };
 
 }  // namespace
 
-StackPool::~StackPool() {
-  for (void* bottom : spare_) {
-    munmap(static_cast<std::byte*>(bottom) - page_bytes(), kStackBytes + page_bytes());
-  }
-}
-
-void* StackPool::take() {
-  if (!spare_.empty()) {
-    void* const bottom = spare_.back();
-    spare_.pop_back();
-#if defined(__SANITIZE_ADDRESS__)
-    __asan_unpoison_memory_region(bottom, kStackBytes);
-#endif
-    return bottom;
-  }
-  void* const memory = mmap(nullptr, kStackBytes + page_bytes(), PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
-  if (memory == MAP_FAILED) throw std::bad_alloc();
-  mprotect(memory, page_bytes(), PROT_NONE);
-  return static_cast<std::byte*>(memory) + page_bytes();
-}
-
-void StackPool::give_back(void* bottom) noexcept { spare_.push_back(bottom); }
-
-struct Fiber::State {
+// A stack that runs one body after another. It never returns: between bodies it is suspended.
+struct Fiber::Worker {
   std::function<void()> body;
-  void* bottom = nullptr;
+  bool ended = false;
+  GuardedStack stack;
   boost::context::fiber inside;   // while it is suspended
   boost::context::fiber outside;  // while it runs
-  bool ended = false;
   ExceptionState exceptions;
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -86,76 +84,110 @@ struct Fiber::State {
   void* tsan_outside = nullptr;
 #endif
 
+  Worker() {
+#if defined(__SANITIZE_ADDRESS__)
+    // What only a stack that was left refers to is no leak.
+    __lsan_register_root_region(stack.bottom(), kStackBytes);
+#endif
+    // Making a fiber steps onto its stack and back before anything can be told from there.
+#if defined(__SANITIZE_ADDRESS__)
+    leave_outside();
+    __sanitizer_finish_switch_fiber(fake_outside, &outside_bottom, &outside_size);
+    __sanitizer_start_switch_fiber(&fake_outside, outside_bottom, outside_size);
+#else
+    leave_outside();
+#endif
+    inside = boost::context::fiber(std::allocator_arg, stack.whole(), NotOwned{},
+                                   [this](boost::context::fiber&& caller) {
+                                     outside = std::move(caller);
+                                     entered();
+                                     for (;;) {
+                                       body();
+                                       body = nullptr;
+                                       ended = true;
+                                       suspend();
+                                     }
+                                     return std::move(outside);
+                                   });
+#if defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(tsan_outside, 0);
+#endif
+    arrive_outside();
+  }
+
+  void resume() {
+    leave_outside();
+    inside = std::move(inside).resume();
+    arrive_outside();
+  }
+
+  void leave_outside() {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(&fake_outside, stack.bottom(), kStackBytes);
+#endif
+#if defined(__SANITIZE_THREAD__)
+    tsan_outside = __tsan_get_current_fiber();
+    __tsan_switch_to_fiber(tsan_inside, 0);
+#endif
+  }
+  void arrive_outside() {
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_finish_switch_fiber(fake_outside, nullptr, nullptr);
+#endif
+  }
+
+  void suspend() {
+    std::swap(of_thread(), exceptions);
+#if defined(__SANITIZE_ADDRESS__)
+    __sanitizer_start_switch_fiber(&fake_inside, outside_bottom, outside_size);
+#endif
+#if defined(__SANITIZE_THREAD__)
+    __tsan_switch_to_fiber(tsan_outside, 0);
+#endif
+    outside = std::move(outside).resume();
+    entered();
+  }
+
   void entered() {
 #if defined(__SANITIZE_ADDRESS__)
     __sanitizer_finish_switch_fiber(fake_inside, &outside_bottom, &outside_size);
 #endif
     std::swap(of_thread(), exceptions);
   }
-  void leaving(bool for_good) {
-    std::swap(of_thread(), exceptions);
-#if defined(__SANITIZE_ADDRESS__)
-    __sanitizer_start_switch_fiber(for_good ? nullptr : &fake_inside, outside_bottom, outside_size);
-#endif
-#if defined(__SANITIZE_THREAD__)
-    __tsan_switch_to_fiber(tsan_outside, 0);
-#endif
-    (void)for_good;
-  }
 };
 
-Fiber::Fiber(StackPool& stacks, std::function<void()> body) : state_(std::make_unique<State>()) {
-  State* const s = state_.get();
-  s->body = std::move(body);
-  s->bottom = stacks.take();
-  boost::context::stack_context stack;
-  stack.size = StackPool::kStackBytes;
-  stack.sp = static_cast<std::byte*>(s->bottom) + StackPool::kStackBytes;
-  const boost::context::preallocated place(stack.sp, stack.size, stack);
-  s->inside = boost::context::fiber(std::allocator_arg, place, Borrowed{&stacks, s->bottom},
-                                    [s](boost::context::fiber&& outside) {
-                                      s->outside = std::move(outside);
-                                      s->entered();
-                                      s->body();
-                                      s->body = nullptr;
-                                      s->ended = true;
-                                      s->leaving(true);
-                                      return std::move(s->outside);
-                                    });
+struct Fiber::Pool {
+  std::vector<std::unique_ptr<Worker>> spare;
+};
+
+Fiber::Pool& Fiber::pool() {
+  // Never destroyed: a suspended stack cannot be unwound.
+  static auto* const forever = new Pool;  // NOLINT: see above
+  return *forever;
+}
+
+Fiber::Fiber(std::function<void()> body) {
+  auto& spare = pool().spare;
+  if (spare.empty()) {
+    worker_ = std::make_unique<Worker>();
+  } else {
+    worker_ = std::move(spare.back());
+    spare.pop_back();
+  }
+  worker_->body = std::move(body);
+  worker_->ended = false;
 }
 
 Fiber::~Fiber() {
-  if (!state_->ended) {
-    leave_alive(std::move(state_));
-    return;
+  if (worker_->ended) {
+    pool().spare.push_back(std::move(worker_));
+  } else {
+    leave_alive(std::move(worker_));
   }
-#if defined(__SANITIZE_THREAD__)
-  __tsan_destroy_fiber(state_->tsan_inside);
-#endif
 }
 
-bool Fiber::ended() const noexcept { return state_->ended; }
-
-void Fiber::resume() {
-  State& s = *state_;
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_start_switch_fiber(&s.fake_outside, s.bottom, StackPool::kStackBytes);
-#endif
-#if defined(__SANITIZE_THREAD__)
-  s.tsan_outside = __tsan_get_current_fiber();
-  __tsan_switch_to_fiber(s.tsan_inside, 0);
-#endif
-  s.inside = std::move(s.inside).resume();
-#if defined(__SANITIZE_ADDRESS__)
-  __sanitizer_finish_switch_fiber(s.fake_outside, nullptr, nullptr);
-#endif
-}
-
-void Fiber::suspend() {
-  State& s = *state_;
-  s.leaving(false);
-  s.outside = std::move(s.outside).resume();
-  s.entered();
-}
+bool Fiber::ended() const noexcept { return worker_->ended; }
+void Fiber::resume() { worker_->resume(); }
+void Fiber::suspend() { worker_->suspend(); }
 
 }  // namespace holdfast::simulation

@@ -3,36 +3,19 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
-#include <vector>
 
 namespace holdfast::simulation {
 
-// Stacks for fibers, each with a guard page, used again and again. Not thread-safe; outlives the
-// fibers that use it.
-class StackPool {
+// A body that runs on a stack of its own and can stop in the middle. Resumed by one thread only.
+// What belongs to the thread and not to the stack goes along: exceptions under way, and what
+// AddressSanitizer and ThreadSanitizer know about stacks and order. Stacks have a guard page, and
+// are used again by later fibers; there is one pool of them, for one thread at a time.
+class Fiber {
  public:
   static constexpr size_t kStackBytes = size_t{512} * 1024;
 
-  StackPool() = default;
-  ~StackPool();
-  StackPool(const StackPool&) = delete;
-  StackPool& operator=(const StackPool&) = delete;
-
-  // The lowest usable byte.
-  void* take();
-  void give_back(void* bottom) noexcept;
-
- private:
-  std::vector<void*> spare_;
-};
-
-// A body that runs on a stack of its own and can stop in the middle. Resumed by one thread only.
-// What belongs to the thread and not to the stack goes along: exceptions under way, and what
-// AddressSanitizer and ThreadSanitizer know about stacks and order.
-class Fiber {
- public:
-  // The body must not throw.
-  Fiber(StackPool& stacks, std::function<void()> body);
+  // The body must not throw. Its captures are destroyed on the fiber.
+  explicit Fiber(std::function<void()> body);
   // One that has not ended is left as it is, for good, with all that is on its stack.
   ~Fiber();
   Fiber(const Fiber&) = delete;
@@ -45,8 +28,10 @@ class Fiber {
   bool ended() const noexcept;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Worker;
+  struct Pool;
+  static Pool& pool();
+  std::unique_ptr<Worker> worker_;
 };
 
 }  // namespace holdfast::simulation

@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 
 #include "holdfast/base/error.h"
+#include "holdfast/base/leave_alive.h"
 #include "holdfast/base/sync/scheduler.h"
 #include "holdfast/base/sync/task_local.h"
 
@@ -30,12 +32,6 @@ std::string_view from_source_root(std::string_view path) {
 
 std::string to_string(const sync::Where& where) {
   return fmt::format("{}:{}", from_source_root(where.file_name()), where.line());
-}
-
-StackPool& stacks() {
-  // One for the thread that simulates; never destroyed, since fibers may be left on it.
-  static auto* const forever = new StackPool;  // NOLINT: see above
-  return *forever;
 }
 
 enum class State : uint8_t { ready, spinning, taking, sleeping, joining, ended };
@@ -201,7 +197,7 @@ class Run final : public sync::Scheduler {
   }
 
   void give_fiber(Task& task, std::function<void()> body) {
-    task.fiber = std::make_unique<Fiber>(stacks(), [run = std::move(body)]() noexcept { run(); });
+    task.fiber = std::make_unique<Fiber>([run = std::move(body)]() noexcept { run(); });
   }
 
   sync::Where here() const { return running_ != nullptr ? running_->where : sync::Where(); }
@@ -371,10 +367,21 @@ class Run final : public sync::Scheduler {
     return position;
   }
 
+  // A stretch of one task is one line: where it began, and how far it got.
   void trace_task(const Task& task) {
-    trace(fmt::format("task '{}': {} ({})", task.name, task.what, to_string(task.where)));
+    std::string place = fmt::format("{} ({})", task.what, to_string(task.where));
+    if (traced_ == task.actor) {
+      outcome_.trace.back() = fmt::format("{} ... {}", stretch_, place);
+      return;
+    }
+    trace(fmt::format("task '{}': {}", task.name, place));
+    stretch_ = outcome_.trace.back();
+    traced_ = task.actor;
   }
-  void trace(std::string line) { outcome_.trace.push_back(std::move(line)); }
+  void trace(std::string line) {
+    outcome_.trace.push_back(std::move(line));
+    traced_.reset();
+  }
 
   void count_decision(uint64_t chosen) {
     if (chosen > 0) outcome_.choices.emplace(outcome_.decisions, chosen);
@@ -410,6 +417,8 @@ class Run final : public sync::Scheduler {
   uint64_t useful_steps_ = 0;  // the newest step that was no mere look
   uint64_t idle_spins_ = 0;
   uint64_t idle_passes_ = 0;
+  std::optional<Actor> traced_;  // whose stretch the last line of the trace is
+  std::string stretch_;
   uint64_t digest_ = 0x486F6C6466617374ULL;
 };
 
@@ -417,10 +426,10 @@ class Run final : public sync::Scheduler {
 
 Outcome simulate(Driver& driver, const std::function<void()>& body,
                  std::vector<Injection> injections, const Options& options) {
-  auto run = std::make_unique<Run>(driver, std::move(injections), options);
+  const auto run = std::make_shared<Run>(driver, std::move(injections), options);
   Outcome outcome = (*run)(body);
   // Stacks that were left point into it.
-  if (run->has_stuck_tasks()) (void)run.release();
+  if (run->has_stuck_tasks()) leave_alive(run);
   return outcome;
 }
 

@@ -6,13 +6,32 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 
 #include "holdfast/base/error.h"
 #include "holdfast/base/leave_alive.h"
+#include "holdfast/base/log.h"
 #include "holdfast/runtime/core.h"
 #include "holdfast/simulation/driver.h"
 
 namespace holdfast::testing {
+
+namespace {
+
+// What the runtime warns of under faults is expected; a thousand runs would say it a thousand
+// times.
+class Quiet {
+ public:
+  Quiet() : before_(log::set_sink([](const log::Message&) {})) {}
+  ~Quiet() { log::set_sink(std::move(before_)); }
+  Quiet(const Quiet&) = delete;
+  Quiet& operator=(const Quiet&) = delete;
+
+ private:
+  log::Sink before_;
+};
+
+}  // namespace
 
 World::World(Mode mode, hal::FaultPlan faults) : mode_(mode), faults_(std::move(faults)) {}
 
@@ -116,6 +135,8 @@ simulation::Program as_program(ScenarioBody body) {
         World::Mode::adversary, hal::FaultPlan::parse(fmt::format("{}", fmt::join(faults, "+"))));
     ::testing::TestPartResultArray results;
     simulation::Result result;
+    std::optional<Quiet> quiet;
+    if (!trace) quiet.emplace();
     {
       // Expectations of the scenario are part of the verdict, not failures of the test around it.
       const ::testing::ScopedFakeTestPartResultReporter reporter(

@@ -88,6 +88,11 @@ AdversaryOptions AdversaryOptions::parse(std::string_view text) {
       options.seed = parse_seed(word.substr(5));
     } else if (word.starts_with("faults=") && !std::exchange(faults, true)) {
       options.faults = FaultPlan::parse(word.substr(7));
+    } else if (word.starts_with("schedule=")) {
+      throw UsageError(
+          "a schedule can be followed only inside a simulation; give HOLDFAST_ADVERSARY to the "
+          "test "
+          "that printed it");
     } else {
       throw UsageError(fmt::format(
           "the adversary does not know '{}': it takes seed=N and faults=alloc@N+submit@N+..., each "

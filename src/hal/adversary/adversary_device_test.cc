@@ -65,6 +65,27 @@ struct Bench {
   Ref<AdversaryDevice> device;
 };
 
+uint64_t digest_of_seed(uint64_t seed) {
+  simulation::SeededDriver driver(seed);
+  return simulation::simulate(driver,
+                              [] {
+                                Bench b(open());
+                                const auto x = b.buffer("x");
+                                for (uint32_t i = 0; i < 4; ++i) {
+                                  CommandList list = b.list();
+                                  b.add(list, x, 1);
+                                  b.add(list, x, 2);
+                                  b.submit(i % 2, std::move(list));
+                                }
+                              })
+      .digest;
+}
+
+TEST(Adversary, a_seed_gives_the_same_schedule_again_and_another_seed_another_one) {
+  EXPECT_EQ(digest_of_seed(7), digest_of_seed(7));
+  EXPECT_NE(digest_of_seed(7), digest_of_seed(8));
+}
+
 // The script
 
 TEST(Adversary, nothing_runs_before_it_must) {

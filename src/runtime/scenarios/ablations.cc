@@ -52,10 +52,15 @@ constexpr std::array kCases{
 };
 static_assert(kCases.size() == kAblationCount, "every ablation has a scenario that kills it");
 
-// Ids count through the whole process; without them the same failure has the same words.
+// Ids count through the whole process; without them the same failure has the same words. On one
+// line, for the table.
 std::string without_ids(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\n' || (text[i] == ' ' && !out.empty() && out.back() == ' ')) {
+      if (!out.empty() && out.back() != ' ') out += ' ';
+      continue;
+    }
     out += text[i];
     if (i < 2 || text.compare(i - 2, 3, "id ") != 0) continue;
     while (i + 1 < text.size() && std::isdigit(static_cast<unsigned char>(text[i + 1])) != 0) ++i;

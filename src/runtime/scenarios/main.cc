@@ -161,6 +161,17 @@ int ablations(uint64_t clean_schedules) {
   return good && violations == 0 ? 0 : 1;
 }
 
+// One line a scenario: the digest of its first schedules. The same in every build of one source.
+int digests(uint64_t schedules) {
+  for (const Scenario& scenario : scenarios()) {
+    const simulation::Exploration done =
+        simulation::explore(as_program(scenario.body), {1, schedules}, faults_for);
+    std::printf("%016llx %s\n", static_cast<unsigned long long>(done.digest),
+                scenario.name.c_str());
+  }
+  return 0;
+}
+
 int run(int argc, char** argv) {
   CLI::App app(
       "Scenarios of the runtime. Without options: as tests (GoogleTest's own options apply, see "
@@ -171,6 +182,7 @@ int run(int argc, char** argv) {
   unsigned jobs = 2;
   bool list = false;
   bool table = false;
+  bool digest = false;
   uint64_t clean = 100;
   app.add_flag("--list", list, "Names the scenarios");
   CLI::Option* schedules =
@@ -182,6 +194,7 @@ int run(int argc, char** argv) {
   app.add_option("--jobs", jobs, "Processes at once")->check(CLI::Range(1U, 64U));
   app.add_flag("--ablations", table, "Takes each safety away and shows what notices");
   app.add_option("--clean", clean, "With --ablations: schedules a scenario with nothing ablated");
+  app.add_flag("--digests", digest, "Prints the digest of 20 schedules (or --schedules) of each");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -192,6 +205,7 @@ int run(int argc, char** argv) {
     return 0;
   }
   if (table) return ablations(clean);
+  if (digest) return digests(schedules->count() > 0 ? seeds.count : 20);
   if (schedules->count() > 0) return adversary(name, seeds, jobs);
   ::testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
