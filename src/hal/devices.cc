@@ -68,10 +68,12 @@ Result<Ref<Device>> open_device(std::string_view name) {
   try {
     std::string full(name);
     const auto adversary = env::text("HOLDFAST_ADVERSARY");
-    if (adversary && !name.starts_with("adversary(") && !name.starts_with("validate(")) {
-      full = fmt::format("adversary({},{})", full, *adversary);
+    const auto validated = inside(name, "validate");
+    if (adversary && name.find("adversary(") == std::string_view::npos) {
+      full = fmt::format("adversary({},{})", validated.value_or(name), *adversary);
+      if (validated) full = fmt::format("validate({})", full);
     }
-    if (env::flag("HOLDFAST_VALIDATE").value_or(false) && !name.starts_with("validate(")) {
+    if (env::flag("HOLDFAST_VALIDATE").value_or(false) && !validated) {
       full = fmt::format("validate({})", full);
     }
     return open_bare(full, false);

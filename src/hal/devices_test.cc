@@ -60,6 +60,7 @@ TEST(Devices, variables_put_wrappers_around_a_bare_name) {
   EXPECT_EQ(opened_as("validate(cpu)"), "validate(cpu)");
   const Variable adversary("HOLDFAST_ADVERSARY", "seed=9");
   EXPECT_EQ(opened_as("cpu"), "validate(adversary(cpu,seed=9))");
+  EXPECT_EQ(opened_as("validate(cpu)"), "validate(adversary(cpu,seed=9))");
 }
 
 TEST(Devices, options_that_cannot_be_read_are_refused_with_a_sentence) {
@@ -68,6 +69,8 @@ TEST(Devices, options_that_cannot_be_read_are_refused_with_a_sentence) {
   EXPECT_THAT(opened_as("adversary(cpu,mood=bad)"), HasSubstr("does not know 'mood=bad'"));
   EXPECT_THAT(opened_as("adversary(cpu,faults=alloc@0)"), HasSubstr("'alloc@0' is no fault"));
   EXPECT_THAT(opened_as("adversary(cpu,schedule=1.1)"), HasSubstr("only inside a simulation"));
+  EXPECT_THAT(opened_as("adversary(validate(cpu))"), HasSubstr("validate stands outermost"));
+  EXPECT_THAT(opened_as("adversary(adversary(cpu))"), HasSubstr("cannot wrap"));
   EXPECT_THAT(opened_as("adversary(abacus)"), HasSubstr("no device 'abacus'"));
   EXPECT_THAT(opened_as("validate(cpu"), HasSubstr("no device 'validate(cpu'"));
   const Variable adversary("HOLDFAST_ADVERSARY", "nonsense");

@@ -128,6 +128,9 @@ void HostTimeline::fail_all_pending(Failure cause) {
   owned_failures_.push_back(
       std::make_unique<const FailedValue>(FailedValue{0, std::move(cause), nullptr}));
   end_.store(owned_failures_.back().get());
+  if (sync::Scheduler* scheduler = sync::Scheduler::current()) {
+    scheduler->touch(schedule_object(), 0, 1, true);
+  }
   wake_locked();
   for (const Exported& e : exported_) make_readable(e.descriptor);
   exported_.clear();

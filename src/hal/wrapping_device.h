@@ -20,7 +20,7 @@ class WrappingDevice : public Device {
   Result<UniqueFd> export_point(const Point& point) override;
   Result<Point> import_point(UniqueFd descriptor, std::string name) override;
   Failure lost() const override { return inner_->lost(); }
-  // The inner device's, with the lists counted that are left in this one's queues.
+  // Closes the inner device; reports the lists that are left in this one's queues.
   CloseReport close(sync::Deadline deadline) override;
   Ref<Probe> probe() const override { return probe_; }
 

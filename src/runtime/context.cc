@@ -74,7 +74,8 @@ void Context::synchronize(const WaitLimit& limit) {
     Result<hal::Point> flushed = encoder->flush();
     if (!flushed) {
       // A stream that another task drops meanwhile has submitted its last list.
-      if (!first && (!encoder->ended() || core_->closed())) first = flushed.failure();
+      const bool dropped = flushed.failure().code() == ErrorCode::closed && encoder->ended();
+      if (!first && (!dropped || core_->closed())) first = flushed.failure();
       continue;
     }
     points.push_back(std::move(flushed).value());

@@ -132,7 +132,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   std::optional<hal::Point> oldest_ungated() const;
   void drop(hal::Retired retired);
 #ifdef HOLDFAST_ABLATIONS
-  // Whether a draining policy is in force instead of ours; it was applied then.
+  // Whether another policy of retirement is in force instead of ours; it was applied then.
   bool retires_as_ablated();
 #else
   static constexpr bool retires_as_ablated() { return false; }

@@ -167,7 +167,12 @@ size_t Exhaustive::choose_actor(std::span<const Actor> actors, const Footprint& 
   if (redundant_) return 0;
   const Node* const parent = last_step();
   run_ended(last);
-  if (depth_ < nodes_.size()) return nodes_[depth_++].chosen;
+  if (depth_ < nodes_.size()) {
+    const Node& known = nodes_[depth_++];
+    diverged_ = diverged_ ||
+                !std::equal(known.actors.begin(), known.actors.end(), actors.begin(), actors.end());
+    return known.chosen;
+  }
 
   Node node;
   node.actors.assign(actors.begin(), actors.end());
@@ -194,7 +199,11 @@ size_t Exhaustive::choose_actor(std::span<const Actor> actors, const Footprint& 
 
 uint64_t Exhaustive::choose_value(uint64_t n) {
   if (redundant_) return 0;
-  if (depth_ < nodes_.size()) return nodes_[depth_++].chosen;
+  if (depth_ < nodes_.size()) {
+    const Node& known = nodes_[depth_++];
+    diverged_ = diverged_ || known.values != n;
+    return known.chosen;
+  }
   Node node;
   node.values = n;
   enter(std::move(node));
@@ -202,6 +211,9 @@ uint64_t Exhaustive::choose_value(uint64_t n) {
 }
 
 bool Exhaustive::next() {
+  if (diverged_) {
+    throw UsageError("the program does not repeat itself, so its schedules cannot be explored");
+  }
   ++runs_;
   if (!redundant_) ++classes_;
   redundant_ = false;

@@ -95,14 +95,16 @@ std::string to_string(const Deviations::Choices& choices);
 Deviations::Choices parse_choices(std::string_view text);
 
 // Every schedule that differs from the others in more than the order of steps that do not conflict:
-// one of each class, by sleep sets. Use: do { run } while (driver.next()).
+// one of each class, by sleep sets. Use: do { run } while (driver.next()). Kernels are taken to
+// touch what is bound to them and nothing else.
 class Exhaustive final : public Driver {
  public:
   size_t choose_actor(std::span<const Actor> actors, const Footprint& last) override;
   uint64_t choose_value(uint64_t n) override;
   void run_ended(const Footprint& last) override;
 
-  // Prepares the next run; false when there is none.
+  // Prepares the next run; false when there is none. UsageError where a run met other choices than
+  // the one before it had at the same place: the program does not repeat itself.
   bool next();
   // Runs that were of a class of their own. The others were cut short as equal to one of these.
   uint64_t classes() const noexcept { return classes_; }
@@ -129,6 +131,7 @@ class Exhaustive final : public Driver {
   std::vector<Node> nodes_;
   size_t depth_ = 0;
   bool redundant_ = false;
+  bool diverged_ = false;
   uint64_t classes_ = 0;
   uint64_t runs_ = 0;
 };

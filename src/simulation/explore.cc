@@ -24,6 +24,19 @@ std::vector<std::string> split(std::string_view text, char at) {
   return words;
 }
 
+// What kind of failure it is: its first words, without names and numbers.
+std::string shape_of(const std::string& failure) {
+  constexpr size_t kWords = 48;
+  std::string shape;
+  bool quoted = false;
+  for (const char c : failure) {
+    if (c == '\'') quoted = !quoted;
+    if (c == '\n' || shape.size() == kWords) break;
+    if (!quoted && (c < '0' || c > '9')) shape += c;
+  }
+  return shape;
+}
+
 class Shrinker {
  public:
   Shrinker(const Program& program, uint64_t max_runs) : program_(program), left_(max_runs) {}
@@ -35,6 +48,9 @@ class Shrinker {
     ++runs_;
     Result result = run_variant(program_, variant);
     if (result.failure.empty()) return false;
+    // Something else that goes wrong as well is another finding.
+    if (shape_.empty()) shape_ = shape_of(result.failure);
+    if (shape_of(result.failure) != shape_) return false;
     best_ = variant;
     // Only what really decided something.
     best_.schedule = result.outcome.choices;
@@ -79,6 +95,7 @@ class Shrinker {
   const Program& program_;
   uint64_t left_;
   uint64_t runs_ = 0;
+  std::string shape_;
   Variant best_;
 };
 
@@ -136,6 +153,7 @@ Finding shrink(const Program& program, const Variant& failing, uint64_t max_runs
     // It does not fail twice: the program is not the same every time.
     finding.shortest = failing;
     finding.result.failure = "it failed once and not again: the program does not repeat itself";
+    finding.repeats = false;
     return finding;
   }
   shrinker.drop_faults();

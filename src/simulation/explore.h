@@ -41,6 +41,7 @@ struct Finding {
   Variant shortest;  // the shortest that was found to fail as well
   Result result;     // of the shortest
   uint64_t shrink_runs = 0;
+  bool repeats = true;  // false: the same seed did not fail again
 };
 // For people: what failed, the lines that replay it, the steps of the shortest schedule.
 std::string to_string(const Finding& finding);

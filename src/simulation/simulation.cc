@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <optional>
 #include <string_view>
 
@@ -15,10 +16,11 @@ namespace holdfast::simulation {
 namespace {
 
 // With nothing but deadlines passing for this long, nobody will ever be woken by anything else.
-constexpr uint64_t kIdlePasses = 8192;
+constexpr uint64_t kIdlePasses = 65536;
 constexpr uint64_t kIdleSpins = 8192;
 // Where an event's key leaves room for the number of its source.
 constexpr unsigned kSourceShift = 56;
+constexpr size_t kMaxSources = 256;
 // All steps of tasks may touch memory that no mutex guards, so they are never exchanged.
 constexpr uint64_t kHostMemory = ~uint64_t{0};
 
@@ -161,7 +163,12 @@ class Run final : public sync::Scheduler {
     if (options_.trace) trace(fmt::format("  {}: {} of {}", what, chosen, n));
     return chosen;
   }
-  void add_source(sync::EventSource& source) override { sources_.push_back(&source); }
+  void add_source(sync::EventSource& source) override {
+    if (sources_.size() == kMaxSources) {
+      throw UsageError("too many simulated devices in one run of a simulation");
+    }
+    sources_.push_back(&source);
+  }
   void remove_source(sync::EventSource& source) noexcept override {
     // Its number stays taken, so that others keep theirs.
     std::replace(sources_.begin(), sources_.end(), &source,
@@ -252,6 +259,8 @@ class Run final : public sync::Scheduler {
       useful_steps_ = steps_;
       if (actor.kind == Actor::Kind::event) {
         idle_spins_ = idle_passes_ = 0;
+        // Whether it can happen at all depends on every task's being stuck.
+        if (held_back_) touch(kHostMemory, 0, 1, true);
         return start_event(actor);
       }
       if (actors_.size() == 1 && ++idle_passes_ > kIdlePasses) return stuck(Ending::deadlock);
@@ -284,7 +293,8 @@ class Run final : public sync::Scheduler {
       if (task.get() != running_ && can_act(*task)) add(task.get());
     }
     list_events(false);
-    if (actors_.empty()) list_events(true);
+    held_back_ = actors_.empty();
+    if (held_back_) list_events(true);
     const bool deadline = std::any_of(tasks_.begin(), tasks_.end(), [&](const auto& task) {
       return task->state == State::sleeping && !task->notified &&
              task->deadline != sync::TimePoint::max() && task->deadline > now_;
@@ -407,6 +417,7 @@ class Run final : public sync::Scheduler {
   sync::TimePoint now_{std::chrono::hours(1)};
   int uninterrupted_ = 0;
   bool listing_ = false;
+  bool held_back_ = false;  // the events among the actors are held back
 
   std::vector<Actor> actors_;
   std::vector<Task*> candidates_;
@@ -426,10 +437,23 @@ class Run final : public sync::Scheduler {
 
 Outcome simulate(Driver& driver, const std::function<void()>& body,
                  std::vector<Injection> injections, const Options& options) {
+  // Fibers, once made, belong to the thread that made them, and there is one pool of them.
+  static std::atomic<bool> busy{false};
+  if (sync::Scheduler::current() == nullptr && busy.exchange(true)) {
+    throw UsageError("one simulation runs at a time in a process; use processes for more");
+  }
+  struct Done {
+    ~Done() {
+      if (sync::Scheduler::current() == nullptr) busy.store(false);
+    }
+  } const done;
   const auto run = std::make_shared<Run>(driver, std::move(injections), options);
   Outcome outcome = (*run)(body);
   // Stacks that were left point into it.
-  if (run->has_stuck_tasks()) leave_alive(run);
+  if (run->has_stuck_tasks()) {
+    leave_alive(run);
+    Fiber::note_left_stacks();
+  }
   return outcome;
 }
 

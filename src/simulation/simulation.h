@@ -45,7 +45,8 @@ struct Outcome {
 // are fibers, time stands still until nothing else can happen or the driver lets it pass, and the
 // driver decides every step. Returns when all tasks have ended, or when none can go on; what they
 // have on their stacks is then left as it is. An exception that leaves a task is reported as
-// std::terminate would. One simulation a thread at a time.
+// std::terminate would. One simulation at a time in a process (UsageError), since fibers are
+// pooled.
 Outcome simulate(Driver& driver, const std::function<void()>& body,
                  std::vector<Injection> injections = {}, const Options& options = {});
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/base/error.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/adversary/adversary_device.h"
@@ -51,6 +52,7 @@ class World {
 
  private:
   void strike(hal::FaultKind kind);
+  bool explains(ErrorCode code) const;
 
   Mode mode_;
   hal::FaultPlan faults_;

@@ -9,6 +9,10 @@ namespace holdfast::hal {
 namespace {
 
 constexpr int kScribble = 0xDB;
+// What steps touch besides buffers, which are numbered from zero.
+constexpr uint64_t kFaultCounters = ~uint64_t{1};
+constexpr uint64_t kUnknownBuffer = ~uint64_t{2};
+constexpr uint64_t kCallbacks = ~uint64_t{3};
 // A key: the queue, the list's number on it, and the command's place in the list; all ones stand
 // for the list's Point becoming visible.
 constexpr unsigned kQueueShift = 40;
@@ -152,7 +156,7 @@ Failure AdversaryCore::accept(size_t queue, const Work& work) {
       ++wave;
     } else if (!command.is_mark()) {
       list->steps.push_back({&command, index++, wave, false});
-      if (command.pipeline != nullptr) list->resources.push_back(command.pipeline->id());
+      if (command.pipeline_id) list->resources.push_back(command.pipeline_id);
       for (const BoundRange& bound : command.bindings()) {
         const Place place = place_of(*work.list, bound);
         list->resources.push_back(place.id);
@@ -165,6 +169,11 @@ Failure AdversaryCore::accept(size_t queue, const Work& work) {
   if (!list->steps.empty()) list->wave = list->steps.front().wave;
   {
     const sync::LeafLock lock(mutex_);
+    // Either may have come meanwhile; what is pushed after that would never be taken out.
+    if (lost_) return lost_;
+    if (refusing_) {
+      return Failure(ErrorCode::closed, fmt::format("{} is closed", work.point.timeline->name()));
+    }
     QueueState& q = queues_[queue];
     list->number = q.numbered++;
     q.accepted = work.point.value.value;
@@ -267,6 +276,8 @@ void AdversaryCore::list_locked(size_t queue, std::vector<Key>& keys) {
       list_locked(queue, keys);
       return;
     }
+    // A command that blocks inside the inner device keeps its queue.
+    if (q.busy) return;
     for (size_t i = 0; i < list->steps.size(); ++i) {
       const AdversaryList::Step& step = list->steps[i];
       if (!step.done && step.wave == list->wave) keys.push_back(key_of(*list, i));
@@ -329,6 +340,10 @@ void AdversaryCore::run_event(Key key) {
       if (pending.get() == found) list = pending;
     }
     event = ++events_;
+    // Which one a fault hits depends on the order of them all.
+    if (!options_.faults.empty() && scheduler_ != nullptr) {
+      scheduler_->touch(kFaultCounters, 0, 1, true);
+    }
     lose_now = options_.faults.hits(FaultKind::lost, event);
     if (!lose_now) ++running_;
   }
@@ -360,6 +375,7 @@ void AdversaryCore::publish(size_t queue) {
   {
     const sync::LeafLock lock(mutex_);
     QueueState& q = queues_[queue];
+    if (q.lists.empty() || !q.lists.front()->executed || q.lists.front()->publishing) return;
     list = q.lists.front();
     timeline = q.timeline;
     list->publishing = true;
@@ -380,8 +396,9 @@ void AdversaryCore::execute(size_t queue, AdversaryList& list, size_t step) {
   uint64_t number = 0;
   {
     const sync::LeafLock lock(mutex_);
-    if (list.executed || list.steps[step].done) return;
+    if (list.executed || list.steps[step].done || queues_[queue].busy) return;
     list.steps[step].done = true;
+    queues_[queue].busy = true;
     number = ++commands_;
   }
   Failure failure;
@@ -396,6 +413,7 @@ void AdversaryCore::execute(size_t queue, AdversaryList& list, size_t step) {
     failure = run_now(queue, *list.work->list, &command, list.work->queue);
   }
   const sync::LeafLock lock(mutex_);
+  queues_[queue].busy = false;
   if (list.executed) return;
   if (failure) {
     finish_locked(queues_[queue], list, std::move(failure));
@@ -466,12 +484,12 @@ void AdversaryCore::event_over() {
 
 void AdversaryCore::made(const Buffer& buffer) {
   const sync::LeafLock lock(mutex_);
-  buffer_numbers_.emplace(buffer.id(), buffer_numbers_.size());
+  buffer_numbers_.emplace(buffer.id(), buffers_made_++);
 }
 
 uint64_t AdversaryCore::number_locked(const Buffer& buffer) const {
   const auto found = buffer_numbers_.find(buffer.id());
-  return found != buffer_numbers_.end() ? found->second : ~uint64_t{1};
+  return found != buffer_numbers_.end() ? found->second : kUnknownBuffer;
 }
 
 bool AdversaryCore::needed_locked(ResourceId id) const {
@@ -497,36 +515,35 @@ void AdversaryCore::born(const Allocation& allocation) noexcept {
 
 bool AdversaryCore::keeps(const Resource& resource) noexcept {
   const auto* allocation = dynamic_cast<const Allocation*>(&resource);
-  std::vector<ByteRange> dead;
-  bool keep = false;
-  {
-    const sync::LeafLock lock(mutex_);
-    keep = needed_locked(resource.id());
-    if (keep) kept_resources_.emplace_back(resource);
-    if (allocation != nullptr) {
-      alive_.erase(allocation->id());
-      dead = lives_.end(allocation->buffer()->id(), {allocation->offset(), allocation->size()},
-                        allocation->id());
-    }
+  const sync::LeafLock lock(mutex_);
+  const bool keep = needed_locked(resource.id());
+  if (keep) kept_resources_.emplace_back(resource);
+  if (allocation == nullptr) return keep;
+  alive_.erase(allocation->id());
+  const Buffer& buffer = *allocation->buffer();
+  // With the lock held: nobody can begin another life there meanwhile.
+  for (const ByteRange& range :
+       lives_.end(buffer.id(), {allocation->offset(), allocation->size()}, allocation->id())) {
+    scribble_locked(buffer, range);
   }
-  for (const ByteRange& range : dead) scribble(*allocation->buffer(), range);
   return keep;
 }
 
 bool AdversaryCore::keeps(Buffer& buffer) noexcept {
-  {
-    const sync::LeafLock lock(mutex_);
-    lives_.forget(buffer.id());
-    const bool needed = std::any_of(queues_.begin(), queues_.end(), [&](const QueueState& q) {
-      return std::any_of(q.lists.begin(), q.lists.end(), [&](const auto& list) {
-        return !list->executed && std::find(list->buffers.begin(), list->buffers.end(),
-                                            buffer.id()) != list->buffers.end();
-      });
+  const sync::LeafLock lock(mutex_);
+  lives_.forget(buffer.id());
+  const bool needed = std::any_of(queues_.begin(), queues_.end(), [&](const QueueState& q) {
+    return std::any_of(q.lists.begin(), q.lists.end(), [&](const auto& list) {
+      return !list->executed && std::find(list->buffers.begin(), list->buffers.end(),
+                                          buffer.id()) != list->buffers.end();
     });
-    if (!needed) return false;
-    kept_buffers_.emplace_back(&buffer);
+  });
+  if (!needed) {
+    buffer_numbers_.erase(buffer.id());
+    return false;
   }
-  if (!buffer.is_imported()) scribble(buffer, {{}, buffer.size()});
+  kept_buffers_.emplace_back(&buffer);
+  if (!buffer.is_imported()) scribble_locked(buffer, {{}, buffer.size()});
   return true;
 }
 
@@ -552,14 +569,15 @@ void AdversaryCore::scribble_new_lives(size_t queue, const AdversaryList& list,
     const Place place = place_of(*list.work->list, bound);
     Allocation& allocation = *place.allocation;
     const ByteRange life{allocation.offset(), allocation.size()};
-    bool first = false;
+    bool unreachable = false;
     uint64_t number = 0;
     {
       const sync::LeafLock lock(mutex_);
-      first = lives_.first_touch(allocation.buffer()->id(), life, place.id);
+      const bool first = lives_.first_touch(allocation.buffer()->id(), life, place.id);
+      unreachable = first && !scribble_locked(*allocation.buffer(), life);
       number = number_locked(*allocation.buffer());
     }
-    if (first && !scribble(*allocation.buffer(), life)) {
+    if (unreachable) {
       CommandList fill(inner_->info(), "scribble");
       fill.fill(Allocation::unseen(allocation.buffer()), life, std::byte{kScribble}, "scribble");
       // Memory that cannot be scribbled over stays as it is: less hostile, never wrong.
@@ -568,14 +586,21 @@ void AdversaryCore::scribble_new_lives(size_t queue, const AdversaryList& list,
     if (scheduler_ == nullptr) continue;
     const uint64_t begin = (allocation.offset() + place.offset).value;
     scheduler_->touch(number, begin, begin + place.length.value, writes(bound.access));
-    if (first) scheduler_->touch(number, life.offset.value, life.end().value, true);
+    if (unreachable) scheduler_->touch(number, life.offset.value, life.end().value, true);
+  }
+  // A callback may touch whatever it likes on the host.
+  if (scheduler_ != nullptr && command.kind == CommandKind::native) {
+    scheduler_->touch(kCallbacks, 0, 1, true);
   }
 }
 
 // Whether the host reaches the memory.
-bool AdversaryCore::scribble(const Buffer& buffer, ByteRange range) noexcept {
+bool AdversaryCore::scribble_locked(const Buffer& buffer, ByteRange range) noexcept {
   std::byte* const host = buffer.host_pointer();
   if (host == nullptr) return false;
+  if (scheduler_ != nullptr) {
+    scheduler_->touch(number_locked(buffer), range.offset.value, range.end().value, true);
+  }
   std::memset(host + range.offset.value, kScribble, range.length.value);
   return true;
 }

@@ -92,6 +92,7 @@ class AdversaryCore final : public sync::EventSource,
     uint64_t numbered = 0;
     uint64_t executed_value = 0;
     uint64_t inner_value = 0;
+    bool busy = false;  // a command of it is under way
     bool held_back = false;
   };
 
@@ -106,7 +107,7 @@ class AdversaryCore final : public sync::EventSource,
   void execute(size_t queue, AdversaryList& list, size_t step);
   Failure run_now(size_t queue, const CommandList& list, const Command* only, const Queue* user);
   void scribble_new_lives(size_t queue, const AdversaryList& list, const Command& command);
-  static bool scribble(const Buffer& buffer, ByteRange range) noexcept;
+  bool scribble_locked(const Buffer& buffer, ByteRange range) noexcept;
   bool needed_locked(ResourceId id) const;
   uint64_t number_locked(const Buffer& buffer) const;
   void event_over();
@@ -130,6 +131,7 @@ class AdversaryCore final : public sync::EventSource,
   uint64_t events_ = 0;
   unsigned running_ = 0;  // events under way
   bool timelines_ended_ = false;
+  uint64_t buffers_made_ = 0;
   std::map<BufferId, uint64_t> buffer_numbers_;  // in the order in which they were made
   std::set<ResourceId> alive_;                   // Allocations
   ResourceId first_known_;

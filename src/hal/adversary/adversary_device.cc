@@ -105,6 +105,12 @@ AdversaryOptions AdversaryOptions::parse(std::string_view text) {
 
 Ref<AdversaryDevice> AdversaryDevice::wrap(Ref<Device> inner, AdversaryOptions options) {
   if (!inner) throw UsageError("the adversary needs a device to wrap (was its Ref moved from?)");
+  if (inner->probe()) {
+    throw UsageError(fmt::format(
+        "the adversary cannot wrap '{}': it stands right before the device itself, and validate "
+        "stands outermost",
+        inner->info().name));
+  }
   return Ref<AdversaryDevice>(new AdversaryDevice(std::move(inner), std::move(options)));
 }
 
@@ -183,10 +189,14 @@ CloseReport AdversaryDevice::close(sync::Deadline deadline) {
   return WrappingDevice::close(deadline);
 }
 
-void AdversaryDevice::hold_back(uint32_t queue) {
+void AdversaryDevice::check_simulated() const {
   if (!core_->is_simulated()) {
     throw UsageError("an adversary follows a script only inside a simulation");
   }
+}
+
+void AdversaryDevice::hold_back(uint32_t queue) {
+  check_simulated();
   if (queue >= core_->queue_count()) {
     throw UsageError(fmt::format("device '{}' has no queue {}", info().name, queue));
   }
@@ -202,10 +212,12 @@ void AdversaryDevice::let_go(uint32_t queue) {
 }
 
 bool AdversaryDevice::step(uint32_t queue) {
+  check_simulated();
   return queue < core_->queue_count() && core_->step(queue);
 }
 
 bool AdversaryDevice::step() {
+  check_simulated();
   for (uint32_t i = 0; i < core_->queue_count(); ++i) {
     if (core_->step(i)) return true;
   }
@@ -213,6 +225,7 @@ bool AdversaryDevice::step() {
 }
 
 PointState AdversaryDevice::run_until(const Point& point) {
+  check_simulated();
   // Its own queue first: the others only where that one waits for them.
   uint32_t own = 0;
   while (own < core_->queue_count() && point.timeline &&

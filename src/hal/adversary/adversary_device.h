@@ -34,7 +34,7 @@ struct AdversaryOptions {
 class AdversaryDevice final : public WrappingDevice {
  public:
   // The inner device should run what it is given at once (CpuOptions::immediate); it is given one
-  // command at a time.
+  // command at a time, and may be no wrapper itself (UsageError).
   static Ref<AdversaryDevice> wrap(Ref<Device> inner, AdversaryOptions options = {});
   ~AdversaryDevice() override;
 
@@ -63,6 +63,7 @@ class AdversaryDevice final : public WrappingDevice {
 
  private:
   AdversaryDevice(Ref<Device> inner, AdversaryOptions options);
+  void check_simulated() const;
   sync::Duration close_bound_;
   std::shared_ptr<AdversaryCore> core_;
 };

@@ -159,7 +159,11 @@ TEST(Adversary, a_host_wait_overrides_what_is_held_back_and_the_schedule_says_so
 }
 
 TEST(Adversary, a_script_outside_a_simulation_is_refused) {
-  EXPECT_THROW(open()->hold_back(0), UsageError);
+  const auto device = open();
+  EXPECT_THROW(device->hold_back(0), UsageError);
+  EXPECT_THROW(device->step(), UsageError);
+  EXPECT_THROW(device->step(0), UsageError);
+  EXPECT_THROW(device->run_until({}), UsageError);
 }
 
 // Faults

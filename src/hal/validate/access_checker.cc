@@ -319,6 +319,9 @@ void AccessChecker::enter_read(const AccessRecord& who, const Bound& b, At first
                      [&](const AccessRecord& read) { return read.list->queue == who.list->queue; });
     if (same_queue == i.reads.end()) {
       i.reads.push_back(who);
+    } else if (same_queue->list == who.list && !same_queue->is_before(who)) {
+      // Nothing orders the two, and a write of this very command must still see the other one.
+      continue;
     } else {
       before = std::exchange(*same_queue, who);
     }

@@ -236,6 +236,19 @@ TEST_F(ValidationModelTest, bindings_of_one_command_may_overlap) {
   EXPECT_THAT(found_, IsEmpty());
 }
 
+TEST_F(ValidationModelTest, a_command_that_reads_what_it_writes_hides_no_other_reader) {
+  const auto a = filled(0, 4096, "a");
+  const auto out = filled(4096, 4096, "out");
+  const auto both = kernel("both", 2);
+  auto work = list("list");
+  work.copy(a, range(0, 4096), out, range(0, 4096), "reader");
+  const std::array bindings{Binding::of(a, Access::read), Binding::of(a, Access::write)};
+  work.dispatch(both, bindings, {}, {1, 1, 1});
+  submit(0, work);
+  ASSERT_THAT(kinds(), ElementsAre(ViolationKind::unordered_access));
+  EXPECT_THAT(message(), HasSubstr("a copy labelled 'reader'"));
+}
+
 TEST_F(ValidationModelTest, a_dispatch_of_no_groups_touches_nothing) {
   const auto a = filled(0, 4096, "a");
   const auto k = kernel("k", 1);

@@ -15,6 +15,7 @@ struct AblationCase {
   Ablation ablation;
   const char* stands_for;  // the public bug
   const char* scenario;    // the one that kills it
+  const char* says;        // part of what it then says
 };
 std::span<const AblationCase> ablation_cases();
 // For GoogleTest, which would print bytes.
@@ -28,7 +29,7 @@ struct Kill {
   uint64_t schedules = 0;   // until the first that failed
   uint64_t digest = 0;      // of that one
   std::string sentence;     // what the validator, the scenario or the scheduler said, without ids
-  std::string replay_line;  // of the shortest
+  std::string replay_line;  // of the shortest, as a whole command
 };
 Kill kill(const AblationCase& ablation, uint64_t max_schedules = 2000);
 

@@ -41,8 +41,11 @@ Share in_processes(unsigned jobs, const std::function<Share(unsigned)>& work) {
   std::fflush(stdout);
   for (unsigned i = 0; i < jobs; ++i) {
     int ends[2] = {-1, -1};
-    if (pipe(ends) != 0) break;
-    const pid_t pid = fork();
+    const pid_t pid = pipe(ends) == 0 ? fork() : -1;
+    if (pid < 0) {
+      std::perror("error: no process for a share of the schedules");
+      std::exit(2);
+    }
     if (pid == 0) {
       close(ends[0]);
       const Share share = work(i);
@@ -163,13 +166,15 @@ int ablations(uint64_t clean_schedules) {
 
 // One line a scenario: the digest of its first schedules. The same in every build of one source.
 int digests(uint64_t schedules) {
+  bool good = true;
   for (const Scenario& scenario : scenarios()) {
     const simulation::Exploration done =
         simulation::explore(as_program(scenario.body), {1, schedules}, faults_for);
     std::printf("%016llx %s\n", static_cast<unsigned long long>(done.digest),
                 scenario.name.c_str());
+    good = good && !done.finding;
   }
-  return 0;
+  return good ? 0 : 1;
 }
 
 int run(int argc, char** argv) {
@@ -199,6 +204,11 @@ int run(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     return app.exit(error);
+  }
+  for (const std::string& extra : app.remaining()) {
+    if (extra.starts_with("--gtest_")) continue;
+    std::fprintf(stderr, "error: unknown option '%s'; see --help\n", extra.c_str());
+    return 2;
   }
   if (list) {
     for (const Scenario& scenario : scenarios()) std::printf("%s\n", scenario.name.c_str());
