@@ -103,7 +103,7 @@ AdversaryOptions AdversaryOptions::parse(std::string_view text) {
   return options;
 }
 
-Ref<AdversaryDevice> AdversaryDevice::wrap(Ref<Device> inner, AdversaryOptions options) {
+Ref<AdversaryDevice> AdversaryDevice::wrap(const Ref<Device>& inner, AdversaryOptions options) {
   if (!inner) throw UsageError("the adversary needs a device to wrap (was its Ref moved from?)");
   if (inner->probe()) {
     throw UsageError(fmt::format(
@@ -111,10 +111,10 @@ Ref<AdversaryDevice> AdversaryDevice::wrap(Ref<Device> inner, AdversaryOptions o
         "stands outermost",
         inner->info().name));
   }
-  return Ref<AdversaryDevice>(new AdversaryDevice(std::move(inner), std::move(options)));
+  return Ref<AdversaryDevice>(new AdversaryDevice(inner, std::move(options)));
 }
 
-AdversaryDevice::AdversaryDevice(Ref<Device> wrapped, AdversaryOptions options)
+AdversaryDevice::AdversaryDevice(const Ref<Device>& wrapped, AdversaryOptions options)
     : WrappingDevice(wrapped, name_of(*wrapped, options)),
       close_bound_(options.close_bound),
       core_(std::make_shared<AdversaryCore>(wrapped, std::move(options))) {

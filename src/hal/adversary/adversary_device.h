@@ -35,7 +35,7 @@ class AdversaryDevice final : public WrappingDevice {
  public:
   // The inner device should run what it is given at once (CpuOptions::immediate); it is given one
   // command at a time, and may be no wrapper itself (UsageError).
-  static Ref<AdversaryDevice> wrap(Ref<Device> inner, AdversaryOptions options = {});
+  static Ref<AdversaryDevice> wrap(const Ref<Device>& inner, AdversaryOptions options = {});
   ~AdversaryDevice() override;
 
   Result<Ref<Buffer>> create_buffer(const BufferDesc& desc) override;
@@ -62,7 +62,7 @@ class AdversaryDevice final : public WrappingDevice {
   PointState run_until(const Point& point);
 
  private:
-  AdversaryDevice(Ref<Device> inner, AdversaryOptions options);
+  AdversaryDevice(const Ref<Device>& inner, AdversaryOptions options);
   void check_simulated() const;
   sync::Duration close_bound_;
   std::shared_ptr<AdversaryCore> core_;

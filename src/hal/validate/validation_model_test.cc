@@ -75,7 +75,7 @@ class ValidationModelTest : public testing::Test {
 
   // The Point of a list that was entered; none where it was condemned.
   Point submit(uint32_t queue, const CommandList& list, const std::vector<Wait>& waits = {}) {
-    const Point point{timelines_[queue], values_[queue].next()};
+    Point point{timelines_[queue], values_[queue].next()};
     answer_ = model_.submit(queue, {&list, nullptr, point, waits, nullptr});
     if (answer_) return {};
     values_[queue] = point.value;

@@ -46,7 +46,7 @@ RUNTIME_SCENARIO(mlx_3461_drop_everything_between_record_and_completion) {
   const uint64_t steps = simulated ? 3 : 60;
   Rig rig(world, {.queues = 2, .helpers = 0}, {.reaper = !simulated});
   std::vector<sync::Thread> others;
-  for (uint8_t i = 1; i < (simulated ? 2 : 4); ++i) {
+  for (int i = 1; i < (simulated ? 2 : 4); ++i) {
     const auto first = static_cast<uint8_t>(40 * i);
     others.push_back(world.task(
         "other", [&world, &rig, first, steps] { decode(world, rig, "other", first, steps); }));
@@ -60,7 +60,8 @@ void hidden_copy(World& world, bool host_visible) {
   Rig rig(world, {.queues = 2, .helpers = 0, .device_memory_host_visible = host_visible});
   const auto a = rig.stream("a", 0);
   const auto b = rig.stream("b", 1);
-  const auto add_through_copy = [&](Ref<hal::Allocation> in, const Ref<hal::Allocation>& out) {
+  const auto add_through_copy = [&](const Ref<hal::Allocation>& in,
+                                    const Ref<hal::Allocation>& out) {
     runtime::Transaction node = a->begin();
     const auto contiguous = node.scratch(512_B, "contiguous copy");
     node.copy(part(in, 256, 512, Access::read), write_of(contiguous));
