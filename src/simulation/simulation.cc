@@ -327,6 +327,7 @@ class Run final : public sync::Scheduler {
   Task* start_event(Actor actor) {
     auto task = std::make_shared<Task>();
     task->actor = actor;
+    task->name = "device";
     sync::EventSource* const source = sources_[actor.key >> kSourceShift];
     const uint64_t key = actor.key & ((uint64_t{1} << kSourceShift) - 1);
     if (options_.trace) trace(source->describe_event(key));
