@@ -302,6 +302,8 @@ TEST(Shutdown, a_context_dropped_while_its_kernels_run_on_other_threads_ends_cle
       });
     }
     context.reset();
+    threads.clear();
+    EXPECT_TRUE(rig.device->lost()) << "the last stream's end closed it";
   }
 }
 
