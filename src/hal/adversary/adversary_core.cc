@@ -3,16 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 
 namespace holdfast::hal {
 namespace {
 
-constexpr int kScribble = 0xDB;
-// What steps touch besides buffers, which are numbered from zero.
-constexpr uint64_t kFaultCounters = ~uint64_t{1};
-constexpr uint64_t kUnknownBuffer = ~uint64_t{2};
-constexpr uint64_t kCallbacks = ~uint64_t{3};
 // A key: the queue, the list's number on it, and the command's place in the list; all ones stand
 // for the list's Point becoming visible.
 constexpr unsigned kQueueShift = 40;
@@ -31,22 +25,6 @@ class Door : public Queue {
 
 const CommandList& commands_of(const CommandList& list) {
   return list.program() != nullptr ? list.program()->list() : list;
-}
-
-// What a binding means, slots resolved: bytes of a buffer.
-struct Place {
-  Allocation* allocation = nullptr;
-  ResourceId id;
-  Bytes offset;  // in the Allocation
-  Bytes length;
-};
-
-Place place_of(const CommandList& list, const BoundRange& bound) {
-  if (bound.slot < 0) {
-    return {bound.allocation, bound.id, bound.range.offset, bound.range.length};
-  }
-  const BoundRange& slot = list.slots()[static_cast<size_t>(bound.slot)];
-  return {slot.allocation, slot.id, slot.range.offset + bound.range.offset, bound.range.length};
 }
 
 std::string name_of(const Command& command, size_t index) {
@@ -115,6 +93,11 @@ void AdversaryCore::note(const std::string& text) {
 
 // Work comes in
 
+Failure AdversaryCore::refusal_locked(const Work& work) const {
+  if (lost_ || !refusing_) return lost_;
+  return Failure(ErrorCode::closed, fmt::format("{} is closed", work.point.timeline->name()));
+}
+
 Failure AdversaryCore::missing_locked(const Work& work) {
   Failure missing;
   const auto check = [&](const BoundRange& bound) {
@@ -138,10 +121,7 @@ Failure AdversaryCore::accept(size_t queue, const Work& work) {
   list->value = work.point.value.value;
   {
     const sync::LeafLock lock(mutex_);
-    if (lost_) return lost_;
-    if (refusing_) {
-      return Failure(ErrorCode::closed, fmt::format("{} is closed", work.point.timeline->name()));
-    }
+    if (Failure refusal = refusal_locked(work)) return refusal;
     if (options_.faults.hits(FaultKind::submit, ++submits_)) {
       return Failure(ErrorCode::out_of_memory,
                      fmt::format("the adversary refuses submission {} (fault submit@{}), {}",
@@ -158,7 +138,7 @@ Failure AdversaryCore::accept(size_t queue, const Work& work) {
       list->steps.push_back({&command, index++, wave, false});
       if (command.pipeline_id) list->resources.push_back(command.pipeline_id);
       for (const BoundRange& bound : command.bindings()) {
-        const Place place = place_of(*work.list, bound);
+        const AdversaryPlace place = place_of(*work.list, bound);
         list->resources.push_back(place.id);
         list->buffers.push_back(place.allocation->buffer()->id());
       }
@@ -170,10 +150,7 @@ Failure AdversaryCore::accept(size_t queue, const Work& work) {
   {
     const sync::LeafLock lock(mutex_);
     // Either may have come meanwhile; what is pushed after that would never be taken out.
-    if (lost_) return lost_;
-    if (refusing_) {
-      return Failure(ErrorCode::closed, fmt::format("{} is closed", work.point.timeline->name()));
-    }
+    if (Failure refusal = refusal_locked(work)) return refusal;
     QueueState& q = queues_[queue];
     list->number = q.numbered++;
     q.accepted = work.point.value.value;
@@ -342,7 +319,7 @@ void AdversaryCore::run_event(Key key) {
     event = ++events_;
     // Which one a fault hits depends on the order of them all.
     if (!options_.faults.empty() && scheduler_ != nullptr) {
-      scheduler_->touch(kFaultCounters, 0, 1, true);
+      scheduler_->touch(Touched::fault_counters, 0, 1, true);
     }
     lose_now = options_.faults.hits(FaultKind::lost, event);
     if (!lose_now) ++running_;
@@ -478,131 +455,6 @@ void AdversaryCore::event_over() {
     if (idle) buffers.swap(kept_buffers_);
   }
   for (auto& [timeline, cause] : ended) timeline->fail_all_pending(cause);
-}
-
-// Lives
-
-void AdversaryCore::made(const Buffer& buffer) {
-  const sync::LeafLock lock(mutex_);
-  buffer_numbers_.emplace(buffer.id(), buffers_made_++);
-}
-
-uint64_t AdversaryCore::number_locked(const Buffer& buffer) const {
-  const auto found = buffer_numbers_.find(buffer.id());
-  return found != buffer_numbers_.end() ? found->second : kUnknownBuffer;
-}
-
-bool AdversaryCore::needed_locked(ResourceId id) const {
-  for (const QueueState& q : queues_) {
-    for (const auto& list : q.lists) {
-      if (list->executed) continue;
-      if (std::find(list->resources.begin(), list->resources.end(), id) != list->resources.end()) {
-        return true;
-      }
-    }
-  }
-  return false;
-}
-
-void AdversaryCore::born(const Allocation& allocation) noexcept {
-  const Buffer& buffer = *allocation.buffer();
-  const sync::LeafLock lock(mutex_);
-  alive_.insert(allocation.id());
-  // What nobody tells us about (imports, buffers used whole) may have content that counts.
-  if (buffer.owner() == nullptr || buffer.is_imported()) return;
-  lives_.begin(buffer.id(), {allocation.offset(), allocation.size()}, allocation.id());
-}
-
-bool AdversaryCore::keeps(const Resource& resource) noexcept {
-  const auto* allocation = dynamic_cast<const Allocation*>(&resource);
-  const sync::LeafLock lock(mutex_);
-  const bool keep = needed_locked(resource.id());
-  if (keep) kept_resources_.emplace_back(resource);
-  if (allocation == nullptr) return keep;
-  alive_.erase(allocation->id());
-  const Buffer& buffer = *allocation->buffer();
-  // With the lock held: nobody can begin another life there meanwhile.
-  for (const ByteRange& range :
-       lives_.end(buffer.id(), {allocation->offset(), allocation->size()}, allocation->id())) {
-    scribble_locked(buffer, range);
-  }
-  return keep;
-}
-
-bool AdversaryCore::keeps(Buffer& buffer) noexcept {
-  const sync::LeafLock lock(mutex_);
-  lives_.forget(buffer.id());
-  const bool needed = std::any_of(queues_.begin(), queues_.end(), [&](const QueueState& q) {
-    return std::any_of(q.lists.begin(), q.lists.end(), [&](const auto& list) {
-      return !list->executed && std::find(list->buffers.begin(), list->buffers.end(),
-                                          buffer.id()) != list->buffers.end();
-    });
-  });
-  if (!needed) {
-    buffer_numbers_.erase(buffer.id());
-    return false;
-  }
-  kept_buffers_.emplace_back(&buffer);
-  if (!buffer.is_imported()) scribble_locked(buffer, {{}, buffer.size()});
-  return true;
-}
-
-void AdversaryCore::host_access(const Allocation& allocation, ByteRange range,
-                                Access access) noexcept {
-  uint64_t number = 0;
-  {
-    const sync::LeafLock lock(mutex_);
-    number = number_locked(*allocation.buffer());
-    lives_.first_touch(allocation.buffer()->id(), {allocation.offset(), allocation.size()},
-                       allocation.id());
-  }
-  const uint64_t begin = (allocation.offset() + range.offset).value;
-  if (scheduler_ != nullptr) {
-    scheduler_->touch(number, begin, begin + range.length.value, writes(access));
-  }
-}
-
-// Before the first command of a life its bytes are nobody's: whatever they hold is garbage.
-void AdversaryCore::scribble_new_lives(size_t queue, const AdversaryList& list,
-                                       const Command& command) {
-  for (const BoundRange& bound : command.bindings()) {
-    const Place place = place_of(*list.work->list, bound);
-    Allocation& allocation = *place.allocation;
-    const ByteRange life{allocation.offset(), allocation.size()};
-    bool unreachable = false;
-    uint64_t number = 0;
-    {
-      const sync::LeafLock lock(mutex_);
-      const bool first = lives_.first_touch(allocation.buffer()->id(), life, place.id);
-      unreachable = first && !scribble_locked(*allocation.buffer(), life);
-      number = number_locked(*allocation.buffer());
-    }
-    if (unreachable) {
-      CommandList fill(inner_->info(), "scribble");
-      fill.fill(Allocation::unseen(allocation.buffer()), life, std::byte{kScribble}, "scribble");
-      // Memory that cannot be scribbled over stays as it is: less hostile, never wrong.
-      (void)run_now(queue, fill, nullptr, nullptr);
-    }
-    if (scheduler_ == nullptr) continue;
-    const uint64_t begin = (allocation.offset() + place.offset).value;
-    scheduler_->touch(number, begin, begin + place.length.value, writes(bound.access));
-    if (unreachable) scheduler_->touch(number, life.offset.value, life.end().value, true);
-  }
-  // A callback may touch whatever it likes on the host.
-  if (scheduler_ != nullptr && command.kind == CommandKind::native) {
-    scheduler_->touch(kCallbacks, 0, 1, true);
-  }
-}
-
-// Whether the host reaches the memory.
-bool AdversaryCore::scribble_locked(const Buffer& buffer, ByteRange range) noexcept {
-  std::byte* const host = buffer.host_pointer();
-  if (host == nullptr) return false;
-  if (scheduler_ != nullptr) {
-    scheduler_->touch(number_locked(buffer), range.offset.value, range.end().value, true);
-  }
-  std::memset(host + range.offset.value, kScribble, range.length.value);
-  return true;
 }
 
 // The script

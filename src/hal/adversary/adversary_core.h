@@ -39,9 +39,18 @@ struct AdversaryList {
   std::vector<BufferId> buffers;
 };
 
+// What a binding means, slots resolved: bytes of an Allocation.
+struct AdversaryPlace {
+  Allocation* allocation = nullptr;
+  ResourceId id;
+  Bytes offset;
+  Bytes length;
+};
+AdversaryPlace place_of(const CommandList& list, const BoundRange& bound);
+
 // What an AdversaryDevice, its queues and its probe share: the pending lists and what may happen to
-// them. Thread-safe; inside a simulation everything runs on one thread and its lock is never
-// contended.
+// them (adversary_core.cc), and the lives of memory (adversary_memory.cc). Thread-safe; inside a
+// simulation everything runs on one thread and its lock is never contended.
 class AdversaryCore final : public sync::EventSource,
                             public std::enable_shared_from_this<AdversaryCore> {
  public:
@@ -84,6 +93,12 @@ class AdversaryCore final : public sync::EventSource,
   std::string describe_event(Key key) const override;
 
  private:
+  // What steps touch besides buffers, which are numbered from zero.
+  struct Touched {
+    static constexpr uint64_t fault_counters = ~uint64_t{1};
+    static constexpr uint64_t unknown_buffer = ~uint64_t{2};
+    static constexpr uint64_t callbacks = ~uint64_t{3};
+  };
   struct QueueState {
     Ref<Queue> inner;
     Ref<HostTimeline> timeline;
@@ -102,6 +117,8 @@ class AdversaryCore final : public sync::EventSource,
   bool may_start_locked(const AdversaryList& list, Failure& failure) const;
   bool may_be_seen_locked(const AdversaryList& list) const;
   void finish_locked(QueueState& queue, AdversaryList& list, Failure failure);
+  // Why no work is taken any more; none while it is.
+  Failure refusal_locked(const Work& work) const;
   Failure missing_locked(const Work& work);
   void publish(size_t queue);
   void execute(size_t queue, AdversaryList& list, size_t step);
