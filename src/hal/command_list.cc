@@ -173,6 +173,26 @@ void CommandList::check_dispatch(const Ref<Pipeline>& pipeline, std::span<const 
                     max_groups_.x, max_groups_.y, max_groups_.z));
   }
   check_bindings(bindings, label);
+  const BindingLimits& limits = pipeline->binding_limits();
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    const Binding& b = bindings[i];
+    // A slot's own offset is known, and checked, when it is bound.
+    const Bytes offset = b.range.offset + (b.allocation ? b.allocation->offset() : Bytes{});
+    const bool aligned = (offset.value & (limits.alignment.value - 1)) == 0;
+    if (aligned && b.range.length <= limits.length) continue;
+    throw UsageError(
+        b.range.length > limits.length
+            ? fmt::format(
+                  "{}: binding {} of {} is {} long, and this device's kernels reach at most "
+                  "{} through one binding; bind parts of it",
+                  where("a dispatch", label), i, pipeline->describe(), to_string(b.range.length),
+                  to_string(limits.length))
+            : fmt::format(
+                  "{}: binding {} of {} begins at byte {} of its buffer, and on this device "
+                  "that must be a multiple of {}",
+                  where("a dispatch", label), i, pipeline->describe(), offset.value,
+                  limits.alignment.value));
+  }
 }
 
 void CommandList::check_copy(const Binding& from, const Binding& to, std::string_view label) const {

@@ -34,6 +34,8 @@ struct CloseReport {
   uint32_t lists_left = 0;
   std::string details;  // empty when nothing was left
   bool clean() const noexcept { return lists_left == 0; }
+  // Every list of the queue that is not retired.
+  void add_left(const Queue& queue);
 };
 
 // A GPU, or the host CPU. It takes finished modules and recorded lists; it never decides lifetime.

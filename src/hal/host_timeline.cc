@@ -31,12 +31,6 @@ UniqueFd::~UniqueFd() {
   if (fd_ >= 0) ::close(fd_);
 }
 
-const HostTimeline::FailedValue* HostTimeline::find_failure(uint64_t value) const noexcept {
-  const FailedValue* at = failures_.load(std::memory_order_acquire);
-  while (at != nullptr && at->value > value) at = at->older;
-  return at != nullptr && at->value == value ? at : nullptr;
-}
-
 PointState HostTimeline::query(TimelineValue value) const noexcept {
   if (sync::Scheduler* scheduler = sync::Scheduler::current()) {
     scheduler->switch_point("query a Point", sync::Where::current());
@@ -44,17 +38,17 @@ PointState HostTimeline::query(TimelineValue value) const noexcept {
   }
   if (resolved_.load(std::memory_order_acquire) < value.value) {
     // Once ended, no further value is resolved, so a second look decides.
-    if (end_.load(std::memory_order_acquire) == nullptr) return PointState::pending;
+    if (!ended_.load(std::memory_order_acquire)) return PointState::pending;
     if (resolved_.load(std::memory_order_acquire) < value.value) return PointState::failed;
   }
-  return find_failure(value.value) != nullptr ? PointState::failed : PointState::reached;
+  return failures_.find(value.value) != nullptr ? PointState::failed : PointState::reached;
 }
 
 Failure HostTimeline::failure(TimelineValue value) const {
   const PointState state = query(value);
   if (state != PointState::failed) return {};
-  const FailedValue* found = find_failure(value.value);
-  return found != nullptr ? found->cause : end_.load(std::memory_order_acquire)->cause;
+  const Failure* found = failures_.find(value.value);
+  return found != nullptr ? *found : end_cause_;
 }
 
 PointState HostTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
@@ -94,7 +88,7 @@ void HostTimeline::wake_locked() {
 
 void HostTimeline::signal(TimelineValue value) {
   sync::Lock lock(mutex_);
-  if (end_.load(std::memory_order_relaxed) != nullptr) return;
+  if (ended_.load(std::memory_order_relaxed)) return;
   if (value.value < resolved_.load(std::memory_order_relaxed)) {
     throw UsageError(fmt::format("timeline '{}' is at {} and cannot go back to {}", name(),
                                  resolved_.load(), value.value));
@@ -105,7 +99,7 @@ void HostTimeline::signal(TimelineValue value) {
 void HostTimeline::fail(TimelineValue value, Failure cause) {
   if (!cause) throw UsageError(fmt::format("timeline '{}' cannot fail without a cause", name()));
   sync::Lock lock(mutex_);
-  if (end_.load(std::memory_order_relaxed) != nullptr) return;
+  if (ended_.load(std::memory_order_relaxed)) return;
   if (value.value <= resolved_.load(std::memory_order_relaxed)) {
     throw UsageError(fmt::format("timeline '{}' is at {}; {} is resolved and cannot fail any more",
                                  name(), resolved_.load(), value.value));
@@ -114,20 +108,17 @@ void HostTimeline::fail(TimelineValue value, Failure cause) {
     resolve_locked(value.value);
     sync::switch_point("before the error is stored");
   }
-  owned_failures_.push_back(std::make_unique<const FailedValue>(
-      FailedValue{value.value, std::move(cause), failures_.load(std::memory_order_relaxed)}));
   // The cause first, then the answer.
-  failures_.store(owned_failures_.back().get(), std::memory_order_release);
+  failures_.add_locked(value.value, std::move(cause));
   resolve_locked(value.value);
 }
 
 void HostTimeline::fail_all_pending(Failure cause) {
   if (!cause) throw UsageError(fmt::format("timeline '{}' cannot fail without a cause", name()));
   sync::Lock lock(mutex_);
-  if (end_.load(std::memory_order_relaxed) != nullptr) return;
-  owned_failures_.push_back(
-      std::make_unique<const FailedValue>(FailedValue{0, std::move(cause), nullptr}));
-  end_.store(owned_failures_.back().get());
+  if (ended_.load(std::memory_order_relaxed)) return;
+  end_cause_ = std::move(cause);
+  ended_.store(true);
   if (sync::Scheduler* scheduler = sync::Scheduler::current()) {
     scheduler->touch(schedule_object(), 0, 1, true);
   }
@@ -151,6 +142,20 @@ Result<UniqueFd> HostTimeline::export_value(TimelineValue value) {
     exported_.push_back({value, std::move(ours)});
   }
   return theirs;
+}
+
+Result<UniqueFd> export_host_point(const Point& point) {
+  // Nothing to wait for: value zero of any timeline is resolved from the start.
+  if (!point.timeline) return make_ref<HostTimeline>(DeviceId{}, "nothing")->export_value({});
+  if (auto* timeline = dynamic_cast<HostTimeline*>(point.timeline.get())) {
+    return timeline->export_value(point.value);
+  }
+  if (auto* timeline = dynamic_cast<DescriptorTimeline*>(point.timeline.get())) {
+    return timeline->export_value();
+  }
+  return Failure(
+      ErrorCode::unsupported,
+      fmt::format("{} cannot be exported: its device does not know how", to_string(point)));
 }
 
 DescriptorTimeline::DescriptorTimeline(UniqueFd descriptor, std::string name)

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "holdfast/base/sync/condition.h"
+#include "holdfast/hal/failed_values.h"
 #include "holdfast/hal/timeline.h"
 #include "holdfast/hal/unique_fd.h"
 
@@ -37,30 +38,26 @@ class HostTimeline final : public Timeline {
     TimelineValue value;
     UniqueFd descriptor;
   };
-  // Failures are only ever added, newest value first, and live as long as the timeline: readers
-  // need no lock.
-  struct FailedValue {
-    uint64_t value;
-    Failure cause;
-    const FailedValue* older;
-  };
-  const FailedValue* find_failure(uint64_t value) const noexcept;
   void resolve_locked(uint64_t value);
   // What a simulation knows it by.
   uint64_t schedule_object() const noexcept;
   void wake_locked();
 
   std::atomic<uint64_t> resolved_{0};
-  std::atomic<const FailedValue*> failures_{nullptr};
-  // Set once, by fail_all_pending.
-  std::atomic<const FailedValue*> end_{nullptr};
+  FailedValues failures_;
+  // Set once, by fail_all_pending, after its cause.
+  std::atomic<bool> ended_{false};
+  Failure end_cause_;
   mutable std::atomic<uint32_t> waiters_{0};
 
   mutable sync::Mutex mutex_;  // guards changes of the above, and:
   mutable sync::Condition resolved_changed_;
-  std::vector<std::unique_ptr<const FailedValue>> owned_failures_;
   std::vector<Exported> exported_;
 };
+
+// A descriptor that becomes readable once the Point is resolved, for Points that no device owns;
+// elsewhere a failure.
+Result<UniqueFd> export_host_point(const Point& point);
 
 // A timeline with one value, reached once a file descriptor is readable.
 class DescriptorTimeline final : public Timeline {

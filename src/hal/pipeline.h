@@ -9,6 +9,7 @@
 #include <variant>
 #include <vector>
 
+#include "holdfast/base/error.h"
 #include "holdfast/hal/resource.h"
 
 namespace holdfast::hal {
@@ -47,12 +48,36 @@ struct HostGroup {
 // Called for every group, from several threads at once. An exception fails the list with its text.
 using HostFunction = std::function<void(const HostGroup&)>;
 
-// A finished module, in one of the forms that devices take. Devices refuse the forms they do not
-// know.
+// How a SPIR-V kernel reaches what a dispatch binds.
+enum class SpirvBindings : uint8_t {
+  descriptors,  // binding i is the storage buffer at set 0, binding i
+  addresses     // by 64-bit addresses, for devices that have them: least work for the host
+};
+
+// SPIR-V for Vulkan, with one compute entry point of the name. Its group size is its own.
+//
+// Parameters, with `descriptors`: up to kMaxPushBytes of them are the push constants from byte 0
+// on; more of them are a read-only storage buffer, at the binding after the last.
+// With `addresses` there is one block: the address of each binding, 8 bytes each, then the
+// parameters. Up to kMaxPushBytes of it are the push constants; of a larger block they hold the
+// address.
 struct SpirvModule {
+  static constexpr Bytes kMaxPushBytes{128};  // what every Vulkan device has
+
+  struct Constant {
+    uint32_t id = 0;
+    uint64_t bits = 0;   // the low `bytes` of them, little-endian
+    uint32_t bytes = 4;  // 4 (also for bool) or 8
+    friend bool operator==(const Constant&, const Constant&) = default;
+  };
+
   std::vector<uint32_t> words;
   std::string entry_point = "main";
+  std::vector<Constant> constants{};  // specialization constants that differ from their defaults
+  SpirvBindings bindings = SpirvBindings::descriptors;
 };
+// A finished module, in one of the forms that devices take. Devices refuse the forms they do not
+// know.
 using Module = std::variant<HostFunction, SpirvModule>;
 
 struct PipelineDesc {
@@ -62,8 +87,18 @@ struct PipelineDesc {
   Bytes parameter_bytes{};  // how many every dispatch gives
 };
 
+// Whether a kernel's interface is within the limits above.
+Failure check_limits(const PipelineDesc& desc);
+
+// What of a Buffer a kernel can be given.
+struct BindingLimits {
+  Bytes alignment{1};          // of a range's offset in its Buffer; a power of two
+  Bytes length{~uint64_t{0}};  // of one range at most
+};
+
 class Pipeline : public Resource {
  public:
+  const BindingLimits& binding_limits() const noexcept { return limits_; }
   uint32_t bindings() const noexcept { return bindings_; }
   Bytes parameter_bytes() const noexcept { return parameter_bytes_; }
   std::string describe() const override;
@@ -78,12 +113,17 @@ class Pipeline : public Resource {
 #endif
 
  protected:
-  Pipeline(DeviceId device, std::string name, uint32_t bindings, Bytes parameter_bytes)
-      : Resource(device, std::move(name)), bindings_(bindings), parameter_bytes_(parameter_bytes) {}
+  Pipeline(DeviceId device, std::string name, uint32_t bindings, Bytes parameter_bytes,
+           BindingLimits limits = {})
+      : Resource(device, std::move(name)),
+        bindings_(bindings),
+        parameter_bytes_(parameter_bytes),
+        limits_(limits) {}
 
  private:
   uint32_t bindings_;
   Bytes parameter_bytes_;
+  BindingLimits limits_;
 #ifdef HOLDFAST_ABLATIONS
   mutable std::vector<std::byte> shared_parameters_;
 #endif

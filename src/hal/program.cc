@@ -68,6 +68,9 @@ Program::Program(CommandList&& list)
                                                     static_cast<unsigned>(bound.access))
                               : bound.access;
       need.used = true;
+      if (command.kind == CommandKind::dispatch) {
+        need.alignment = std::max(need.alignment, command.pipeline->binding_limits().alignment);
+      }
     }
     for (const BoundRange& bound : command.bindings()) {
       if (writes(bound.access)) uses_of(bound).add_write(bound);
@@ -87,6 +90,17 @@ Program::Program(CommandList&& list)
 
 std::string Program::describe() const {
   return fmt::format("program '{}' (id {})", name(), id().value);
+}
+
+Failure check_sealable(const CommandList& list, DeviceId device) {
+  if (list.device() == device && list.ticket() && list.ticket()->state() == TicketState::open &&
+      list.program() == nullptr) {
+    return {};
+  }
+  return Failure(ErrorCode::usage,
+                 fmt::format("{} cannot be sealed: it belongs to another device, was submitted "
+                             "before, or is itself a replay",
+                             list.describe()));
 }
 
 namespace {
@@ -130,6 +144,14 @@ CommandList make_replay(const DeviceInfo& device, const Ref<Program>& program,
       throw UsageError(fmt::format("{}: slot {} needs {} bytes and was bound to {} of {}",
                                    program->describe(), i, needs[i].bytes.value,
                                    b.range.length.value, b.allocation->describe()));
+    }
+    const Bytes offset = b.allocation->offset() + b.range.offset;
+    if (offset.value % needs[i].alignment.value != 0) {
+      throw UsageError(
+          fmt::format("{}: slot {} was bound from byte {} of {}'s buffer on, and its "
+                      "kernels need a multiple of {}",
+                      program->describe(), i, offset.value, b.allocation->describe(),
+                      needs[i].alignment.value));
     }
     const auto given = static_cast<unsigned>(b.access);
     if ((given & static_cast<unsigned>(needs[i].access)) !=

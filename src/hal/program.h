@@ -12,6 +12,7 @@ namespace holdfast::hal {
 struct SlotNeed {
   Bytes bytes;                   // at least this long
   Access access = Access::read;  // the union
+  Bytes alignment{1};            // of its offset in its Buffer
   bool used = false;
   // Whether all `bytes` are written before any is read, so that what was there before does not
   // matter.
@@ -48,6 +49,9 @@ class Program : public Resource {
   std::vector<Overwritten> overwritten_;
   Bytes parameter_bytes_;
 };
+
+// Whether a device may make a Program of the list.
+Failure check_sealable(const CommandList& list, DeviceId device);
 
 // A list that runs `program` once, for Queue::submit. UsageError where a slot lacks a binding, is
 // too short, is given less access than the Program needs, or where two slots, or a slot and a fixed

@@ -1,7 +1,5 @@
 #include "holdfast/hal/wrapping_device.h"
 
-#include <fmt/format.h>
-
 namespace holdfast::hal {
 namespace {
 
@@ -49,11 +47,7 @@ CloseReport WrappingDevice::close(sync::Deadline deadline) {
   CloseReport report;
   for (const Ref<Queue>& queue : queues()) {
     const Retired finished = queue->retire();
-    queue->visit_in_flight([&](const Submission& left) {
-      ++report.lists_left;
-      report.details += fmt::format("{}{} still runs on {}", report.details.empty() ? "" : "; ",
-                                    left.list.describe(), queue->name());
-    });
+    report.add_left(*queue);
   }
   return report;
 }

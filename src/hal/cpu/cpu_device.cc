@@ -116,26 +116,13 @@ Result<Ref<Pipeline>> CpuDevice::create_pipeline(PipelineDesc desc) {
                     "none",
                     desc.name));
   }
-  if (desc.bindings > kMaxBindings || desc.parameter_bytes > kMaxParameterBytes) {
-    return Failure(
-        ErrorCode::usage,
-        fmt::format("kernel '{}' wants {} bindings and {} bytes of parameters; the limits "
-                    "are {} and {}",
-                    desc.name, desc.bindings, desc.parameter_bytes.value, kMaxBindings,
-                    kMaxParameterBytes.value));
-  }
+  if (Failure refused = check_limits(desc)) return refused;
   return Ref<Pipeline>(make_ref<CpuPipeline>(id(), std::move(desc)));
 }
 
 Result<Ref<Program>> CpuDevice::create_program(CommandList& list) {
   if (Failure gone = lost()) return gone;
-  if (list.device() != id() || !list.ticket() || list.ticket()->state() != TicketState::open ||
-      list.program() != nullptr) {
-    return Failure(ErrorCode::usage,
-                   fmt::format("{} cannot be sealed: it belongs to another device, was submitted "
-                               "before, or is itself a replay",
-                               list.describe()));
-  }
+  if (Failure refused = check_sealable(list, id())) return refused;
   return Ref<Program>(make_ref<CpuProgram>(std::move(list)));
 }
 
@@ -165,12 +152,7 @@ CloseReport CpuDevice::close(sync::Deadline deadline) {
   for (const Ref<CpuQueue>& queue : state_->queues) {
     const bool ended = queue->join(sync::Deadline::after(kJoinGrace));
     const Retired finished = queue->retire();
-    if (ended) continue;
-    queue->visit_in_flight([&](const Submission& left) {
-      ++report.lists_left;
-      report.details += fmt::format("{}{} still runs on {}", report.details.empty() ? "" : "; ",
-                                    left.list.describe(), queue->name());
-    });
+    if (!ended) report.add_left(*queue);
   }
   sync::Lock lock(state_->close_mutex);
   state_->report = report;

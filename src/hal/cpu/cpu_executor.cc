@@ -152,7 +152,7 @@ class ListRun {
           break;
         case CommandKind::native:
           commands_.native_callback (*p.command)(
-              {nullptr, {p.bindings.data(), p.command->binding_count}});
+              {nullptr, {p.bindings.data(), p.command->binding_count}, {}});
           break;
         default: break;
       }
