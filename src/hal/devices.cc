@@ -8,6 +8,7 @@
 #include "holdfast/hal/adversary/adversary_device.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/validate/validate_device.h"
+#include "holdfast/hal/vulkan/vulkan_device.h"
 
 namespace holdfast::hal {
 namespace {
@@ -46,6 +47,12 @@ Ref<Device> open_bare(std::string_view name, bool immediate) {
   if (name == "cpu") {
     return CpuDevice::open({.immediate = immediate, .recycles_memory = immediate});
   }
+  if (name == "vulkan" || name.starts_with("vulkan:")) {
+    VulkanOptions options;
+    if (name != "vulkan") options.device = name.substr(std::string_view("vulkan:").size());
+    options.immediate = immediate;
+    return VulkanDevice::open(options).or_raise();
+  }
   if (const auto wrapped = inside(name, "adversary")) {
     const size_t end = end_of_name(*wrapped);
     const std::string_view options = wrapped->substr(std::min(end + 1, wrapped->size()));
@@ -61,7 +68,10 @@ Ref<Device> open_bare(std::string_view name, bool immediate) {
 }  // namespace
 
 std::vector<DeviceListing> list_devices() {
-  return {{"cpu", fmt::format("the host CPU, {} hardware threads", sync::hardware_threads())}};
+  std::vector<DeviceListing> all{
+      {"cpu", fmt::format("the host CPU, {} hardware threads", sync::hardware_threads())}};
+  for (DeviceListing& device : list_vulkan_devices()) all.push_back(std::move(device));
+  return all;
 }
 
 Result<Ref<Device>> open_device(std::string_view name) {

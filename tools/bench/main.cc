@@ -8,6 +8,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <map>
+#include <set>
 #include <vector>
 
 #include "holdfast/base/error.h"
@@ -23,6 +24,13 @@ class Collector final : public benchmark::BenchmarkReporter {
   bool ReportContext(const Context&) override { return true; }
   void ReportRuns(const std::vector<Run>& runs) override {
     for (const Run& run : runs) {
+      // What this machine cannot run says so, once, and has no row.
+      if (run.error_occurred && run.error_message.rfind("skipped: ", 0) == 0) {
+        if (skipped_.insert(run.error_message).second) {
+          fmt::print(stderr, "{}: {}\n", run.benchmark_name(), run.error_message);
+        }
+        continue;
+      }
       if (run.error_occurred) {
         throw Error(ErrorCode::execution,
                     fmt::format("benchmark {}: {}", run.benchmark_name(), run.error_message));
@@ -36,6 +44,7 @@ class Collector final : public benchmark::BenchmarkReporter {
       const auto per = run.counters.find("per");
       if (per != run.counters.end()) value /= per->second.value;
       samples_[name].push_back(value);
+      if (!run.report_label.empty()) devices_[name] = run.report_label;
       if (live_) fmt::print(stderr, "\r  {} measurements, last {:<50}", ++count_, name);
     }
   }
@@ -51,6 +60,9 @@ class Collector final : public benchmark::BenchmarkReporter {
       Row row;
       row.name = name.substr(0, slash) + name.substr(slash + 5);
       row.unit = "ns";
+      if (const auto device = devices_.find(name); device != devices_.end()) {
+        row.device = device->second;
+      }
       std::vector<double> ours = samples_.at(name);
       std::sort(ours.begin(), ours.end());
       row.ours = ours[ours.size() / 2];
@@ -80,6 +92,8 @@ class Collector final : public benchmark::BenchmarkReporter {
   }
 
   std::map<std::string, std::vector<double>> samples_;
+  std::map<std::string, std::string> devices_;  // where it is not the CPU
+  std::set<std::string> skipped_;
   std::vector<std::string> order_;
   size_t count_ = 0;
   bool live_ = isatty(STDERR_FILENO) != 0;

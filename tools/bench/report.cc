@@ -43,7 +43,7 @@ void write_json(const std::vector<Row>& rows, const std::string& path) {
   for (const Row& row : rows) {
     nlohmann::ordered_json entry;
     entry["name"] = row.name;
-    entry["device"] = "cpu";
+    entry["device"] = row.device;
     entry["build"] = kBuild;
     entry["unit"] = row.unit;
     entry["ours"] = row.ours;

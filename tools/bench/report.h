@@ -13,6 +13,7 @@ struct Row {
   double reference = 0;  // zero: there is none
   double spread = 0;  // of ours: half the range of the middle repetitions, as a share of the median
   std::string note;   // what the reference is, or a count that belongs to the row
+  std::string device = "cpu";
 
   double ratio() const { return reference > 0 ? ours / reference : 0; }
 };

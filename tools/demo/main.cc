@@ -9,6 +9,7 @@
 
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
+#include "holdfast/hal/devices.h"
 #include "workloads/growing_scratch.h"
 
 namespace {
@@ -98,8 +99,16 @@ int main(int argc, char** argv) {
                  "launches for the kernel that keeps up; a fifth for the other")
       ->check(CLI::Range(1000ULL, 100'000'000ULL))
       ->capture_default_str();
+  bool devices = false;
+  app.add_flag("--devices", devices, "only list the devices found here, and why some cannot be used");
   CLI11_PARSE(app, argc, argv);
   try {
+    if (devices) {
+      for (const auto& device : holdfast::hal::list_devices()) {
+        fmt::print("{:<10} {}\n", device.name, device.description);
+      }
+      return 0;
+    }
     return demo(launches);
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", error.what());

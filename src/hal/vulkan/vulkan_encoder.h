@@ -1,0 +1,61 @@
+#pragma once
+
+#include <vector>
+
+#include "holdfast/hal/queue.h"
+#include "holdfast/hal/vulkan/vulkan_core.h"
+
+namespace holdfast::hal {
+
+// A command buffer and what its commands need besides what the list holds: descriptor sets where
+// there are no push descriptors, and parameters that push constants have no room for. Used again
+// and again, each time once the driver is done with it. One user at a time.
+class VulkanCommands final : private VulkanObject {
+ public:
+  static Result<std::unique_ptr<VulkanCommands>> create(const std::shared_ptr<VulkanCore>& core,
+                                                        uint32_t family);
+  ~VulkanCommands();
+
+  VkCommandBuffer handle() const noexcept { return buffer_; }
+  uint32_t family() const noexcept { return family_; }
+
+  // Empty again, and ready to record.
+  Failure begin(bool once);
+  Failure end();
+
+  // Host-visible memory for the device to read, until begin().
+  struct Spill {
+    VkBuffer buffer = VK_NULL_HANDLE;
+    VkDeviceSize offset = 0;
+    VkDeviceAddress address = 0;
+    std::byte* host = nullptr;
+  };
+  Result<Spill> spill(VkDeviceSize bytes);
+  Result<VkDescriptorSet> descriptor_set(VkDescriptorSetLayout layout);
+
+ private:
+  VulkanCommands(std::shared_ptr<VulkanCore> core, uint32_t family)
+      : VulkanObject(std::move(core)), family_(family) {}
+  void destroy_native() noexcept override;
+
+  uint32_t family_;
+  VkCommandPool pool_ = VK_NULL_HANDLE;
+  VkCommandBuffer buffer_ = VK_NULL_HANDLE;
+  struct Chunk {
+    VulkanCore::Memory memory;
+    VkDeviceSize size = 0;
+  };
+  std::vector<Chunk> chunks_;
+  size_t chunk_ = 0;
+  VkDeviceSize chunk_used_ = 0;
+  std::vector<VkDescriptorPool> sets_;
+  size_t set_pool_ = 0;
+};
+
+// Translates a work into `commands`: a barrier that stands for the end of the list before, then the
+// commands with one barrier between waves, then, where memory was written that the host reaches,
+// one that shows it. A failure of code execution is the list's (a native callback threw); any other
+// is the driver's. `once`: the commands are submitted once.
+Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once);
+
+}  // namespace holdfast::hal

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "holdfast/hal/buffer.h"
+#include "holdfast/hal/pipeline.h"
+#include "holdfast/hal/vulkan/vulkan_core.h"
+
+namespace holdfast::hal {
+
+// A VkBuffer with memory of its own, or over imported pages.
+class VulkanBuffer final : public Buffer, private VulkanObject {
+ public:
+  static Result<Ref<Buffer>> create(DeviceId device, const BufferDesc& desc,
+                                    const std::shared_ptr<VulkanCore>& core);
+  static Result<Ref<Buffer>> import(DeviceId device, ExternalMemory& memory,
+                                    const std::shared_ptr<VulkanCore>& core);
+  ~VulkanBuffer() override;
+
+  std::byte* host_pointer() const noexcept override { return memory_.host; }
+  bool is_mapped() const noexcept { return memory_.host != nullptr; }
+  VkBuffer handle() const noexcept { return memory_.buffer; }
+  VkDeviceAddress address() const noexcept { return memory_.address; }
+
+ private:
+  VulkanBuffer(DeviceId device, Bytes size, MemoryKind kind, std::string name, bool imported,
+               std::shared_ptr<VulkanCore> core, VulkanCore::Memory memory)
+      : Buffer(device, size, kind, std::move(name), imported),
+        VulkanObject(std::move(core)),
+        memory_(memory) {}
+  void destroy_native() noexcept override;
+
+  VulkanCore::Memory memory_;
+  std::function<void()> deleter_;
+  uint32_t fork_generation_ = sync::fork_generation();
+};
+
+class VulkanPipeline final : public Pipeline, private VulkanObject {
+ public:
+  static Result<Ref<Pipeline>> create(DeviceId device, PipelineDesc desc,
+                                      const std::shared_ptr<VulkanCore>& core);
+  ~VulkanPipeline() override;
+
+  VkPipeline handle() const noexcept { return handle_; }
+  const VulkanLayout& layout() const noexcept { return layout_; }
+  bool by_address() const noexcept { return by_address_; }
+  // The block of addresses and parameters, or the parameters alone.
+  uint32_t block_bytes() const noexcept { return block_bytes_; }
+  bool spills() const noexcept { return block_bytes_ > SpirvModule::kMaxPushBytes.value; }
+
+ private:
+  VulkanPipeline(DeviceId device, const PipelineDesc& desc, BindingLimits limits,
+                 std::shared_ptr<VulkanCore> core)
+      : Pipeline(device, desc.name, desc.bindings, desc.parameter_bytes, limits),
+        VulkanObject(std::move(core)) {}
+  void destroy_native() noexcept override;
+
+  VkPipeline handle_ = VK_NULL_HANDLE;
+  VulkanLayout layout_;
+  bool by_address_ = false;
+  uint32_t descriptors_ = 0;  // the one for parameters included
+  uint32_t block_bytes_ = 0;
+};
+
+}  // namespace holdfast::hal

@@ -1,0 +1,77 @@
+#include "holdfast/hal/vulkan/vulkan_timeline.h"
+
+#include <fmt/format.h>
+
+namespace holdfast::hal {
+namespace {
+
+// Looks at the counter before the thread sleeps: waking it costs more than short kernels take
+// (bench row vulkan_readback).
+constexpr unsigned kSpins = 256;
+// A sleeping waiter looks this often whether the device was closed or lost.
+constexpr sync::Duration kStopCheck = std::chrono::milliseconds(5);
+
+}  // namespace
+
+PointState VulkanTimeline::answer(uint64_t value) const noexcept {
+  return failures_.find(value) != nullptr ? PointState::failed : PointState::reached;
+}
+
+PointState VulkanTimeline::query(TimelineValue value) const noexcept {
+  if (progress_.seen.load(std::memory_order_acquire) >= value.value) return answer(value.value);
+  if (core_->look(progress_) >= value.value) return answer(value.value);
+  if (!core_->try_end()) return PointState::pending;
+  // What was seen by the end is all there will ever be.
+  return progress_.seen.load(std::memory_order_acquire) >= value.value ? answer(value.value)
+                                                                       : PointState::failed;
+}
+
+Failure VulkanTimeline::failure(TimelineValue value) const {
+  if (query(value) != PointState::failed) return {};
+  const Failure* const found = failures_.find(value.value);
+  return found != nullptr ? *found : core_->end_cause();
+}
+
+VkResult VulkanTimeline::sleep(uint64_t value, sync::Duration timeout) const {
+  const VulkanCore::Use use(*core_);
+  if (!use) return VK_SUCCESS;
+  VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
+  info.semaphoreCount = 1;
+  info.pSemaphores = &progress_.semaphore;
+  info.pValues = &value;
+  const auto ns = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 0));
+  const VkResult result = core_->vk.vkWaitSemaphores(core_->device, &info, ns);
+  if (result < 0) (void)core_->check(result, "it cannot be waited for");
+  return result;
+}
+
+PointState VulkanTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
+  const auto resolved = [&] { return query(value) != PointState::pending; };
+  if (sync::spin_for(kSpins, resolved)) return query(value);
+  for (unsigned attempt = 0; !resolved() && !deadline.passed(); ++attempt) {
+    const sync::Deadline slice = earlier(deadline, sync::Deadline::after(kStopCheck));
+    if (sleep(value.value, slice.when() - sync::now()) < 0) sync::relax(attempt + kSpins);
+  }
+  return query(value);
+}
+
+void VulkanTimeline::wait_unseen(TimelineValue value) const {
+  while (query(value) == PointState::pending) sleep(value.value, std::chrono::seconds(1));
+}
+
+void VulkanTimeline::will_fail(TimelineValue value, Failure cause) {
+  const sync::LeafLock lock(mutex_);
+  failures_.add_locked(value.value, std::move(cause));
+}
+
+void VulkanTimeline::withdraw(TimelineValue value) {
+  const sync::LeafLock lock(mutex_);
+  failures_.withdraw_locked(value.value);
+}
+
+Failure VulkanTimeline::known_failure(TimelineValue value) const {
+  const Failure* const found = failures_.find(value.value);
+  return found != nullptr ? *found : failure(value);
+}
+
+}  // namespace holdfast::hal

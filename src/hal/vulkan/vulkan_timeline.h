@@ -1,0 +1,52 @@
+#pragma once
+
+#include "holdfast/hal/failed_values.h"
+#include "holdfast/hal/timeline.h"
+#include "holdfast/hal/vulkan/vulkan_core.h"
+
+namespace holdfast::hal {
+
+// A timeline semaphore of the core's. query() is a load for what was seen before, else one driver
+// query.
+class VulkanTimeline final : public Timeline {
+ public:
+  VulkanTimeline(DeviceId device, std::string name, std::shared_ptr<VulkanCore> core,
+                 VulkanProgress& progress)
+      : Timeline(device, std::move(name)), core_(std::move(core)), progress_(progress) {}
+
+  PointState query(TimelineValue value) const noexcept override;
+  Failure failure(TimelineValue value) const override;
+  PointState wait(TimelineValue value, sync::Deadline deadline) const override;
+  // Sleeps in the driver, and lets no scheduler know.
+  void wait_unseen(TimelineValue value) const;
+
+  // Whether the value is known to be resolved, without asking the driver.
+  bool was_seen(TimelineValue value) const noexcept {
+    return progress_.seen.load(std::memory_order_acquire) >= value.value;
+  }
+
+  VkSemaphore semaphore() const noexcept { return progress_.semaphore; }
+  // Up to which value the driver has the lists; these come to an end whatever the host does.
+  TimelineValue started() const noexcept {
+    return {progress_.started.load(std::memory_order_acquire)};
+  }
+  void note_started(TimelineValue value) noexcept {
+    progress_.started.store(value.value, std::memory_order_release);
+  }
+  // Before the value is handed to the driver: once the semaphore is there, it has failed.
+  void will_fail(TimelineValue value, Failure cause);
+  void withdraw(TimelineValue value);
+  // What is known of the value, resolved or not.
+  Failure known_failure(TimelineValue value) const;
+
+ private:
+  PointState answer(uint64_t value) const noexcept;
+  VkResult sleep(uint64_t value, sync::Duration timeout) const;
+
+  std::shared_ptr<VulkanCore> core_;
+  VulkanProgress& progress_;
+  FailedValues failures_;
+  sync::LeafMutex mutex_;  // guards changes of failures_
+};
+
+}  // namespace holdfast::hal
