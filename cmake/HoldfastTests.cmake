@@ -1,10 +1,13 @@
 # Labels: quick (every ./dev test), sanitize (also under the sanitizers), nightly (only ./dev nightly).
 # A GoogleTest test whose name contains "nightly" or "Nightly" is nightly; every other is quick and
-# sanitize.
+# sanitize, except for those on Vulkan that run instrumented code less than the driver's: see
+# test_properties.cmake.in.
 
 include(GoogleTest)
 
-set(holdfast_test_environment HOLDFAST_VALIDATE=1)
+# Here a Vulkan device must be there (lavapipe is), and nothing is written outside the build folder.
+set(holdfast_test_environment HOLDFAST_VALIDATE=1 HOLDFAST_REQUIRE_VULKAN=1
+  "HOLDFAST_CACHE_DIR=${PROJECT_BINARY_DIR}/test_cache")
 set(holdfast_test_timeout 120)
 set(holdfast_nightly_timeout 3600)
 
@@ -13,6 +16,8 @@ if(testing_sources)
   holdfast_add_library(holdfast_testing testing ${testing_sources})
   target_link_libraries(holdfast_testing PUBLIC holdfast_runtime holdfast_simulation GTest::gtest GTest::gmock
     rapidcheck)
+  file(GLOB testing_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/kernels/*.comp")
+  holdfast_embed_spirv(holdfast_testing testing ${testing_kernels})
 endif()
 
 # Tests are many and short-lived: compiling them dominates, so they are not optimized.
@@ -50,13 +55,44 @@ holdfast_sources(hal_tests TEST src/hal)
 holdfast_add_test(holdfast_hal_test holdfast_runtime ${hal_tests})
 holdfast_sources(runtime_tests TEST src/runtime)
 holdfast_add_test(holdfast_runtime_test holdfast_runtime ${runtime_tests})
+holdfast_sources(kernel_tests TEST src/kernel)
+holdfast_add_test(holdfast_kernel_test holdfast_kernel ${kernel_tests})
+target_link_libraries(holdfast_kernel_test PRIVATE SPIRV-Tools-static)
 file(GLOB cts_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/*.cc")
 holdfast_add_test(holdfast_cts holdfast_runtime ${cts_sources})
+file(GLOB cts_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/kernels/*.comp")
+holdfast_embed_spirv(holdfast_cts cts ${cts_kernels})
 
 # Tests, and the program behind ./dev adversary and ./dev ablations.
 file(GLOB scenario_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/scenarios/*.cc")
 holdfast_add_test(holdfast_scenarios holdfast_runtime ${scenario_sources})
 target_link_libraries(holdfast_scenarios PRIVATE CLI11::CLI11)
+
+# Once more with the Khronos validation layers, whose every message fails its test: each program in
+# one process, since loading driver and layers takes longer than most tests. Layers.queue_submit_*
+# also look across submissions, which the layers can do for one queue.
+if(NOT HOLDFAST_SANITIZE)
+  set(queue_submit_checks "VK_LAYER_ENABLES=VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT\
+:VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
+  # holdfast_add_layers_test(<name> <target> <filter>)
+  function(holdfast_add_layers_test name target filter)
+    foreach(kind "" queue_submit_)
+      set(environment ${holdfast_test_environment} HOLDFAST_VULKAN_LAYERS=1)
+      if(kind)
+        list(APPEND environment HOLDFAST_TEST_QUEUES=1 "${queue_submit_checks}")
+        # The layers remember every submission: ten thousand of them take minutes.
+        string(APPEND filter ":*ten_thousand_*/validate_adversary_vulkan")
+      endif()
+      add_test(NAME Layers.${kind}${name} COMMAND ${target} "--gtest_filter=${filter}")
+      set_tests_properties(Layers.${kind}${name} PROPERTIES LABELS quick
+        ENVIRONMENT "${environment}" TIMEOUT 300)
+    endforeach()
+  endfunction()
+  holdfast_add_layers_test(cts holdfast_cts "*ulkan*-*nightly*")
+  holdfast_add_layers_test(scenarios holdfast_scenarios
+    "RuntimeScenario.*vulkan*:*VulkanHazards*-*nightly*")
+  holdfast_add_layers_test(random_programs holdfast_scenarios "RandomPrograms*vulkan*-*nightly*")
+endif()
 
 # What only a whole process can show (leaving main, fork): each file is a program that exits with 0.
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cc")

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <new>
 
 #include "holdfast/base/env.h"
 
@@ -105,36 +108,27 @@ Rig::Rig(World& world, hal::CpuOptions device_options, runtime::Options options)
   // Made now, since tasks share the rig.
   add();
   affine();
-  explode();
+  if (family() == Family::cpu) explode();
 }
 
 Rig::~Rig() {
   if (world_ != nullptr) world_->detach(context.get());
 }
 
-Ref<hal::Pipeline> Rig::add() {
-  if (!add_) {
-    add_ = context->create_pipeline({"add", hal::HostFunction([](const hal::HostGroup& g) {
-                                       const auto in = g.binding<const uint8_t>(0);
-                                       const auto out = g.binding<uint8_t>(1);
-                                       const auto value = g.parameter<uint8_t>();
-                                       for (size_t i = 0; i < out.size(); ++i)
-                                         out[i] = static_cast<uint8_t>(in[i] + value);
-                                     }),
-                                     2, 1_B});
+Ref<runtime::Stream> Rig::stream(std::string name, std::optional<uint32_t> queue) {
+  if (queue && family() == Family::vulkan) {
+    *queue %= static_cast<uint32_t>(device->queues().size());
   }
+  return context->new_stream({std::move(name), queue});
+}
+
+Ref<hal::Pipeline> Rig::add() {
+  if (!add_) add_ = context->create_pipeline(test_kernel(family(), "add"));
   return add_;
 }
 
 Ref<hal::Pipeline> Rig::affine() {
-  if (!affine_) {
-    affine_ = context->create_pipeline({"affine", hal::HostFunction([](const hal::HostGroup& g) {
-                                          const auto value = g.parameter<uint8_t>();
-                                          for (uint8_t& b : g.binding<uint8_t>(0))
-                                            b = static_cast<uint8_t>(2 * b + value);
-                                        }),
-                                        1, 1_B});
-  }
+  if (!affine_) affine_ = context->create_pipeline(test_kernel(family(), "affine"));
   return affine_;
 }
 
@@ -148,6 +142,14 @@ Ref<hal::Pipeline> Rig::explode() {
   }
   return explode_;
 }
+
+Pages::Pages(size_t at_least) : data_(nullptr), size_{(at_least + kPage - 1) / kPage * kPage} {
+  data_ = std::aligned_alloc(kPage, size_.value);
+  if (data_ == nullptr) throw std::bad_alloc();
+  std::memset(data_, 0, size_.value);
+}
+
+Pages::~Pages() { std::free(data_); }
 
 Binding read_of(const Ref<hal::Allocation>& a) { return Binding::of(a, Access::read); }
 Binding write_of(const Ref<hal::Allocation>& a) { return Binding::of(a, Access::write); }
@@ -168,7 +170,12 @@ void run_affine(Rig& rig, runtime::Stream& stream, const Binding& at, uint8_t va
 
 void run_explode(Rig& rig, runtime::Stream& stream, const Ref<hal::Allocation>& out,
                  std::string_view label) {
-  stream.dispatch(rig.explode(), std::array{write_of(out)}, {}, {1, 1, 1}, label);
+  const std::array bindings{write_of(out)};
+  if (rig.family() == Family::cpu) {
+    return stream.dispatch(rig.explode(), bindings, {}, {1, 1, 1}, label);
+  }
+  stream.native([](const hal::NativeCall&) { throw std::runtime_error("it exploded"); }, bindings,
+                label);
 }
 
 void run_slow(const Slow& slow, runtime::Stream& stream, const Ref<hal::Allocation>& out) {

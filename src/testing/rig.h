@@ -100,14 +100,15 @@ struct Rig {
   Ref<runtime::Context> context;
 
   runtime::Stats stats() const { return context->stats(); }
-  Ref<runtime::Stream> stream(std::string name = {}, std::optional<uint32_t> queue = {}) {
-    return context->new_stream({std::move(name), queue});
-  }
+  // Where a device of Vulkan has fewer queues than the test wants, streams share them.
+  Ref<runtime::Stream> stream(std::string name = {}, std::optional<uint32_t> queue = {});
+  bool has_queues(size_t count) const { return device->queues().size() >= count; }
+  Family family() const { return world_ != nullptr ? world_->family() : Family::cpu; }
   // in (read), out (written): out[i] = in[i] + parameter, in bytes.
   Ref<hal::Pipeline> add();
   // One binding, read and written: every byte becomes 2 * byte + parameter, so order shows.
   Ref<hal::Pipeline> affine();
-  // One binding; throws "it exploded".
+  // One binding; throws "it exploded". Only where kernels can: see run_explode().
   Ref<hal::Pipeline> explode();
 
  private:
@@ -121,6 +122,22 @@ inline hal::CpuOptions discrete(uint32_t queues = 2) {
   return {.queues = queues, .helpers = 0, .device_memory_host_visible = false};
 }
 
+// Memory that every device can import: whole pages, zeroed.
+class Pages {
+ public:
+  static constexpr size_t kPage = 4096;
+  explicit Pages(size_t at_least);
+  ~Pages();
+  Pages(const Pages&) = delete;
+  Pages& operator=(const Pages&) = delete;
+  void* data() const { return data_; }
+  Bytes size() const { return size_; }
+
+ private:
+  void* data_;
+  Bytes size_;
+};
+
 hal::Binding read_of(const Ref<hal::Allocation>& a);
 hal::Binding write_of(const Ref<hal::Allocation>& a);
 hal::Binding in_place(const Ref<hal::Allocation>& a);
@@ -130,6 +147,8 @@ hal::Binding part(const Ref<hal::Allocation>& a, uint64_t offset, uint64_t lengt
 void run_add(Rig& rig, runtime::Stream& stream, const Ref<hal::Allocation>& in,
              const Ref<hal::Allocation>& out, uint8_t value, std::string_view label = {});
 void run_affine(Rig& rig, runtime::Stream& stream, const hal::Binding& at, uint8_t value);
+// A command that writes `out` and fails with "it exploded": where kernels cannot fail, a callback
+// that throws.
 void run_explode(Rig& rig, runtime::Stream& stream, const Ref<hal::Allocation>& out,
                  std::string_view label = {});
 void run_slow(const Slow& slow, runtime::Stream& stream, const Ref<hal::Allocation>& out);

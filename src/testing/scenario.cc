@@ -3,11 +3,14 @@
 #include <algorithm>
 
 #include "holdfast/base/env.h"
+#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing {
 namespace {
 
-constexpr uint64_t kSchedules = 100;
+// On Vulkan each schedule opens a device, which takes longer than all else in it (5 ms on
+// lavapipe).
+constexpr uint64_t schedules_on(Family family) { return family == Family::cpu ? 100 : 20; }
 
 }  // namespace
 
@@ -22,14 +25,24 @@ const Scenario* find_scenario(std::string_view name) {
   return found == scenarios().end() ? nullptr : &*found;
 }
 
-void run_scenario(const ScenarioBody& body, World::Mode mode) {
+std::string adversary_test(std::string_view scenario, Family family) {
+  return "RuntimeScenario." + std::string(scenario) +
+         (family == Family::cpu ? "_adversary" : "_vulkan_adversary");
+}
+
+void run_scenario(const ScenarioBody& body, World::Mode mode, Family family) {
+  if (family == Family::vulkan) {
+    if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+  }
   if (mode != World::Mode::adversary) {
-    World world(mode);
+    World world(mode, {}, family);
     world.run([&] { body(world); });
     EXPECT_EQ(world.failure(), "");
+    if (!world.skipped().empty()) GTEST_SKIP() << world.skipped();
     return;
   }
-  const simulation::Program program = as_program(body);
+  const auto skipped = std::make_shared<std::string>();
+  const simulation::Program program = as_program(body, family, skipped);
   if (const auto one = env::text("HOLDFAST_ADVERSARY")) {
     const simulation::Variant variant = simulation::parse_variant(*one);
     const simulation::Result result = simulation::run_variant(program, variant, true);
@@ -40,9 +53,10 @@ void run_scenario(const ScenarioBody& body, World::Mode mode) {
     EXPECT_EQ(result.failure, "");
     return;
   }
-  const uint64_t schedules = env::number("HOLDFAST_SCHEDULES").value_or(kSchedules);
+  const uint64_t schedules = env::number("HOLDFAST_SCHEDULES").value_or(schedules_on(family));
   const simulation::Exploration done = simulation::explore(program, {1, schedules}, faults_for);
   if (done.finding) ADD_FAILURE() << simulation::to_string(*done.finding);
+  if (!skipped->empty()) GTEST_SKIP() << *skipped;
 }
 
 }  // namespace holdfast::testing

@@ -18,29 +18,36 @@ struct Scenario {
 std::vector<Scenario>& scenarios();
 // Null where there is none of that name.
 const Scenario* find_scenario(std::string_view name);
+// The test that simulates it: "RuntimeScenario.NAME_vulkan_adversary".
+std::string adversary_test(std::string_view scenario, Family family);
 
-// One test: the scenario in that mode. In a simulation, HOLDFAST_SCHEDULES schedules (100 unless
-// set) or, where HOLDFAST_ADVERSARY names one, that one alone.
-void run_scenario(const ScenarioBody& body, World::Mode mode);
+// One test: the scenario in that mode. In a simulation, HOLDFAST_SCHEDULES schedules (unless set,
+// 100 on the CPU and 20 on Vulkan) or, where HOLDFAST_ADVERSARY names one, that one alone. Skipped
+// where there is no such device.
+void run_scenario(const ScenarioBody& body, World::Mode mode, Family family = Family::cpu);
 
 }  // namespace holdfast::testing
 
 // A failure that users met in public, named after its source, in runtime form:
 //   RUNTIME_SCENARIO(pytorch_23729_read_on_another_stream) { Rig rig(world); ... }
-// Three tests: RuntimeScenario.NAME_plain, NAME_validate and NAME_adversary.
-#define RUNTIME_SCENARIO(NAME)                                                  \
-  static void scenario_##NAME(::holdfast::testing::World& world);               \
-  [[maybe_unused]] static const bool registered_##NAME = [] {                   \
-    ::holdfast::testing::scenarios().push_back({#NAME, scenario_##NAME});       \
-    return true;                                                                \
-  }();                                                                          \
-  TEST(RuntimeScenario, NAME##_plain) {                                         \
-    run_scenario(scenario_##NAME, ::holdfast::testing::World::Mode::plain);     \
-  }                                                                             \
-  TEST(RuntimeScenario, NAME##_validate) {                                      \
-    run_scenario(scenario_##NAME, ::holdfast::testing::World::Mode::validate);  \
-  }                                                                             \
-  TEST(RuntimeScenario, NAME##_adversary) {                                     \
-    run_scenario(scenario_##NAME, ::holdfast::testing::World::Mode::adversary); \
-  }                                                                             \
+// Three tests for each family: RuntimeScenario.NAME_plain, NAME_validate and NAME_adversary, and
+// NAME_vulkan_plain, NAME_vulkan_validate and NAME_vulkan_adversary.
+#define RUNTIME_SCENARIO(NAME)                                             \
+  static void scenario_##NAME(::holdfast::testing::World& world);          \
+  [[maybe_unused]] static const bool registered_##NAME = [] {              \
+    ::holdfast::testing::scenarios().push_back({#NAME, scenario_##NAME});  \
+    return true;                                                           \
+  }();                                                                     \
+  HOLDFAST_SCENARIO_TEST(NAME, NAME##_plain, plain, cpu)                   \
+  HOLDFAST_SCENARIO_TEST(NAME, NAME##_validate, validate, cpu)             \
+  HOLDFAST_SCENARIO_TEST(NAME, NAME##_adversary, adversary, cpu)           \
+  HOLDFAST_SCENARIO_TEST(NAME, NAME##_vulkan_plain, plain, vulkan)         \
+  HOLDFAST_SCENARIO_TEST(NAME, NAME##_vulkan_validate, validate, vulkan)   \
+  HOLDFAST_SCENARIO_TEST(NAME, NAME##_vulkan_adversary, adversary, vulkan) \
   static void scenario_##NAME([[maybe_unused]] ::holdfast::testing::World& world)
+
+#define HOLDFAST_SCENARIO_TEST(NAME, TEST_NAME, MODE, FAMILY)                                  \
+  TEST(RuntimeScenario, TEST_NAME) {                                                           \
+    ::holdfast::testing::run_scenario(scenario_##NAME, ::holdfast::testing::World::Mode::MODE, \
+                                      ::holdfast::testing::Family::FAMILY);                    \
+  }

@@ -13,6 +13,7 @@
 #include "holdfast/base/log.h"
 #include "holdfast/runtime/core.h"
 #include "holdfast/simulation/driver.h"
+#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing {
 
@@ -33,22 +34,51 @@ class Quiet {
 
 }  // namespace
 
-World::World(Mode mode, hal::FaultPlan faults) : mode_(mode), faults_(std::move(faults)) {}
+World::World(Mode mode, hal::FaultPlan faults, Family family)
+    : mode_(mode), faults_(std::move(faults)), family_(family) {}
+
+Ref<hal::Device> World::open_innermost(hal::CpuOptions options) const {
+  const bool simulated = mode_ == Mode::adversary;
+  if (family_ == Family::cpu) {
+    options.immediate = options.immediate || simulated;
+    options.recycles_memory = options.recycles_memory || simulated;
+    return hal::CpuDevice::open(std::move(options));
+  }
+  hal::VulkanOptions vulkan;
+  vulkan.queues = options.queues;
+  vulkan.memory = options.memory;
+  vulkan.immediate = simulated;
+  vulkan.close_bound = options.close_bound;
+  vulkan.device_memory_host_visible = options.device_memory_host_visible;
+  auto opened = open_vulkan(vulkan);
+  if (!opened && options.device_memory_host_visible) {
+    vulkan.device_memory_host_visible.reset();
+    opened = open_vulkan(vulkan);
+  }
+  return std::move(opened).or_raise();
+}
 
 Ref<hal::Device> World::open(hal::CpuOptions options) {
-  if (mode_ == Mode::plain) return hal::CpuDevice::open(std::move(options));
-  const hal::ValidateOptions collect{[this](const hal::Violation& violation) {
-    if (!violation.is_note()) fail(violation.message);
-  }};
-  if (mode_ == Mode::validate) {
-    return hal::ValidateDevice::wrap(hal::CpuDevice::open(std::move(options)), collect);
+  Ref<hal::Device> device = open_innermost(std::move(options));
+  if (mode_ == Mode::plain) return device;
+  if (mode_ == Mode::adversary) {
+    auto adversary = hal::AdversaryDevice::wrap(device, {.faults = faults_});
+    adversary_ = adversary.get();
+    device = std::move(adversary);
   }
-  options.immediate = true;
-  options.recycles_memory = true;
-  auto adversary =
-      hal::AdversaryDevice::wrap(hal::CpuDevice::open(std::move(options)), {.faults = faults_});
-  adversary_ = adversary.get();
-  return hal::ValidateDevice::wrap(std::move(adversary), collect);
+  return hal::ValidateDevice::wrap(std::move(device), {[this](const hal::Violation& violation) {
+                                     if (!violation.is_note()) fail(violation.message);
+                                   }});
+}
+
+void World::skip(std::string why) {
+  const sync::LeafLock lock(mutex_);
+  skipped_ = std::move(why);
+}
+
+std::string World::skipped() const {
+  const sync::LeafLock lock(mutex_);
+  return skipped_;
 }
 
 // Whether one of the faults can make a call raise this.
@@ -145,11 +175,15 @@ std::string World::failure() const {
   return failure_;
 }
 
-simulation::Program as_program(ScenarioBody body) {
-  return [body = std::move(body)](simulation::Driver& driver,
-                                  const std::vector<std::string>& faults, bool trace) {
+simulation::Program as_program(ScenarioBody body, Family family,
+                               std::shared_ptr<std::string> skipped) {
+  return [body = std::move(body), family, skipped = std::move(skipped)](
+             simulation::Driver& driver, const std::vector<std::string>& faults, bool trace) {
+    // Where it cannot be loaded, opening the device says so.
+    if (family == Family::vulkan) (void)load_vulkan();
     const auto world = std::make_shared<World>(
-        World::Mode::adversary, hal::FaultPlan::parse(fmt::format("{}", fmt::join(faults, "+"))));
+        World::Mode::adversary, hal::FaultPlan::parse(fmt::format("{}", fmt::join(faults, "+"))),
+        family);
     ::testing::TestPartResultArray results;
     simulation::Result result;
     std::optional<Quiet> quiet;
@@ -161,6 +195,7 @@ simulation::Program as_program(ScenarioBody body) {
       result.outcome = simulation::simulate(driver, [&] { world->run([&] { body(*world); }); },
                                             world->injections(), {.trace = trace});
     }
+    if (skipped) *skipped = world->skipped();
     result.failure = world->failure();
     for (int i = 0; i < results.size() && result.failure.empty(); ++i) {
       const ::testing::TestPartResult& part = results.GetTestPartResult(i);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,27 +13,36 @@
 #include "holdfast/hal/validate/validate_device.h"
 #include "holdfast/runtime/context.h"
 #include "holdfast/simulation/explore.h"
+#include "holdfast/testing/kernels.h"
 
 namespace holdfast::testing {
 
-// What a scenario runs on. The same scenario runs on the plain CPU device, on validate(cpu), both
-// with threads, and on validate(adversary(cpu)) inside a simulation. Thread-safe.
+// What a scenario runs on. The same scenario runs on the plain device of a family, on validate of
+// it, both with threads, and on validate(adversary) of it inside a simulation. Thread-safe.
 class World {
  public:
   enum class Mode { plain, validate, adversary };
 
-  explicit World(Mode mode, hal::FaultPlan faults = {});
+  explicit World(Mode mode, hal::FaultPlan faults = {}, Family family = Family::cpu);
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
   Mode mode() const noexcept { return mode_; }
+  Family family() const noexcept { return family_; }
   // Whether a fault may make any call raise. Then what a scenario reads must still be right, but it
   // need not get there, and how often something waited proves nothing.
   bool has_faults() const noexcept { return !faults_.empty(); }
 
+  // A device of the family with these queues, this memory and this host visibility, as far as the
+  // hardware has them; the other options are the CPU's.
   Ref<hal::Device> open(hal::CpuOptions options);
   // The newest device of open(), for scripts; null unless in a simulation.
   hal::AdversaryDevice* adversary() const noexcept { return adversary_; }
+
+  // The scenario cannot be had on what open() gives, and is over without having shown anything.
+  void skip(std::string why);
+  // Why it was skipped; empty: it was not.
+  std::string skipped() const;
 
   // Runs the body; an Error that a fault explains ends it quietly, any other is a failure.
   void run(const std::function<void()>& body);
@@ -51,22 +61,27 @@ class World {
   std::string failure() const;
 
  private:
+  Ref<hal::Device> open_innermost(hal::CpuOptions options) const;
   void strike(hal::FaultKind kind);
   bool explains(ErrorCode code) const;
 
   Mode mode_;
   hal::FaultPlan faults_;
+  Family family_;
   hal::AdversaryDevice* adversary_ = nullptr;
   mutable sync::LeafMutex mutex_;  // guards all below
   std::string failure_;
+  std::string skipped_;
   std::vector<runtime::Context*> contexts_;
   std::vector<std::function<void()>> offers_;
 };
 
 using ScenarioBody = std::function<void(World&)>;
 
-// The body as a program that can be simulated again and again.
-simulation::Program as_program(ScenarioBody body);
+// The body as a program that can be simulated again and again. Where it was skipped, `skipped` then
+// says why.
+simulation::Program as_program(ScenarioBody body, Family family = Family::cpu,
+                               std::shared_ptr<std::string> skipped = nullptr);
 // What goes wrong under a seed: for one in four something does.
 std::vector<std::string> faults_for(uint64_t seed);
 

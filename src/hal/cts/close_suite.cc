@@ -90,7 +90,7 @@ TEST_P(Cts, a_closed_device_refuses_new_work_and_leaves_it_with_the_caller) {
   EXPECT_EQ(work.command_count(), 1U);
   EXPECT_EQ(queue()->in_flight(), 0U);
   EXPECT_FALSE(device().create_buffer({{64}, MemoryKind::device, "late"}).ok());
-  EXPECT_FALSE(device().create_pipeline({"late", GetParam().module("increment"), 1, {}}).ok());
+  EXPECT_FALSE(device().create_pipeline({"late", GetParam().module("increment", {}), 1, {}}).ok());
   EXPECT_FALSE(device().create_program(steps).ok());
 }
 

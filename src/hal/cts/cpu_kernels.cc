@@ -82,7 +82,7 @@ void fail(const HostGroup&) { throw std::runtime_error("the kernel was asked to 
 
 }  // namespace
 
-Module cpu_module(std::string_view kernel) {
+Module cpu_module(std::string_view kernel, Bytes /*parameter_bytes*/) {
   static const std::map<std::string_view, void (*)(const HostGroup&)> functions{
       {"increment", increment},
       {"copy_u32", copy_u32},

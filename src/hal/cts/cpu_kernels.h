@@ -7,6 +7,6 @@
 namespace holdfast::hal::cts {
 
 // The kernels of kernels.h as host functions, for every device that runs those.
-Module cpu_module(std::string_view kernel);
+Module cpu_module(std::string_view kernel, Bytes parameter_bytes = {});
 
 }  // namespace holdfast::hal::cts

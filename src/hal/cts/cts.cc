@@ -101,6 +101,9 @@ void Cts::SetUp() {
   if (GetParam().unsupported.contains(name)) {
     GTEST_SKIP() << "device '" << GetParam().name << "' does not support " << name;
   }
+  if (const std::string why = GetParam().missing ? GetParam().missing() : ""; !why.empty()) {
+    GTEST_SKIP() << why;
+  }
   device_ = GetParam().open().or_raise();
 }
 
@@ -187,8 +190,9 @@ Ref<Pipeline> Cts::make_pipeline(std::string_view kernel, Bytes parameter_bytes,
   const auto* interface = std::ranges::find(kKernels, kernel, &KernelInterface::name);
   if (interface == std::end(kKernels)) throw UsageError("no kernel '" + std::string(kernel) + "'");
   return device_
-      ->create_pipeline({std::string(name.empty() ? kernel : name), GetParam().module(kernel),
-                         interface->bindings, parameter_bytes})
+      ->create_pipeline({std::string(name.empty() ? kernel : name),
+                         GetParam().module(kernel, parameter_bytes), interface->bindings,
+                         parameter_bytes})
       .or_raise();
 }
 

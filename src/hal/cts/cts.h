@@ -85,18 +85,18 @@ std::span<const std::byte> bytes_of(const T& value) {
 inline ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
 
 // How a Point turns out, with patience; the text says what it did instead.
-testing::AssertionResult reached(const Point& point);
-testing::AssertionResult failed(const Point& point);
-testing::AssertionResult failed_with(const Point& point, const Failure& cause);
-testing::AssertionResult resolved(const Point& point);
+::testing::AssertionResult reached(const Point& point);
+::testing::AssertionResult failed(const Point& point);
+::testing::AssertionResult failed_with(const Point& point, const Failure& cause);
+::testing::AssertionResult resolved(const Point& point);
 // Now, without waiting.
-testing::AssertionResult pending(const Point& point);
+::testing::AssertionResult pending(const Point& point);
 
 // The message of the Error that the call raises; a failed expectation where it raises none.
 std::string message_of_refusal(const std::function<void()>& call);
 
 // A device and what tests do with it again and again. Every helper raises where the device refuses.
-class Cts : public testing::TestWithParam<DeviceUnderTest> {
+class Cts : public ::testing::TestWithParam<DeviceUnderTest> {
  protected:
   void SetUp() override;
   void TearDown() override;

@@ -69,8 +69,9 @@ TEST_P(Cts, every_dispatch_has_parameters_of_its_own) {
 }
 
 TEST_P(Cts, parameters_over_the_limit_are_refused_by_name) {
+  const Bytes too_many = kMaxParameterBytes + 1_B;
   const auto made = device().create_pipeline(
-      {"greedy", GetParam().module("store_params"), 1, kMaxParameterBytes + 1_B});
+      {"greedy", GetParam().module("store_params", too_many), 1, too_many});
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.failure().code(), ErrorCode::usage);
   EXPECT_THAT(made.failure().message(), HasSubstr("greedy"));
@@ -129,7 +130,7 @@ TEST_P(Cts, a_dispatch_has_up_to_31_bindings) {
 
 TEST_P(Cts, more_bindings_than_31_are_refused_by_name) {
   const auto made =
-      device().create_pipeline({"octopus", GetParam().module("sum31"), kMaxBindings + 1, {}});
+      device().create_pipeline({"octopus", GetParam().module("sum31", {}), kMaxBindings + 1, {}});
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.failure().code(), ErrorCode::usage);
   EXPECT_THAT(made.failure().message(), AllOf(HasSubstr("octopus"), HasSubstr("31")));

@@ -48,8 +48,8 @@ struct Rig {
     gate.timeline = device->create_host_timeline("gate").or_raise();
     memory.allocation = Allocation::whole(
         device->import_buffer(external(Words(kElements, 1), "memory", memory)).or_raise());
-    pipeline =
-        device->create_pipeline({"increment", under_test.module("increment"), 1, {}}).or_raise();
+    pipeline = device->create_pipeline({"increment", under_test.module("increment", {}), 1, {}})
+                   .or_raise();
     CommandList submitted(device->info(), "in flight");
     record(submitted);
     if (as_program) {

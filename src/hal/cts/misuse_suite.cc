@@ -103,7 +103,8 @@ TEST_P(Cts, memory_and_pipelines_of_another_device_are_refused_by_name) {
   const auto foreign = Allocation::whole(
       other->create_buffer({{kElements * 4}, MemoryKind::device, "foreign memory"}).or_raise());
   const auto foreign_kernel =
-      other->create_pipeline({"foreign kernel", GetParam().module("increment"), 1, {}}).or_raise();
+      other->create_pipeline({"foreign kernel", GetParam().module("increment", {}), 1, {}})
+          .or_raise();
   const auto data = uploaded(Words(kElements, 1), "data");
   auto work = list();
   EXPECT_THAT(message_of_refusal([&] { increment(work, foreign); }), HasSubstr("foreign memory"));

@@ -18,11 +18,15 @@ struct DeviceUnderTest {
   // Opens a device of its own at each call. Dropping one with work that cannot finish should give
   // up soon: the suite does so hundreds of times.
   std::function<Result<Ref<Device>>()> open;
-  // The finished module of a kernel of kernels.h, in a form that this device takes.
-  std::function<Module(std::string_view kernel)> module;
+  // The finished module of a kernel of kernels.h for that many parameters, in a form that this
+  // device takes.
+  std::function<Module(std::string_view kernel, Bytes parameter_bytes)> module;
   // Tests that this device cannot pass, by name without suite and device. They are skipped, aloud;
   // a name that no test has fails the suite.
   std::set<std::string> unsupported;
+  // Why this machine has no such device, so that all its tests are skipped, aloud; empty, or null:
+  // it has one.
+  std::function<std::string()> missing{};
 };
 
 // To be called before main. UsageError where the name is taken or cannot be part of a test's name.

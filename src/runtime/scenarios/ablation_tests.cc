@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "holdfast/runtime/scenarios/ablations.h"
+#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing {
 namespace {
@@ -8,13 +9,14 @@ namespace {
 class AblationTest : public ::testing::TestWithParam<AblationCase> {
  protected:
   // The same verdict, the same words, the same schedule, again and again.
-  static void kill_repeatedly(int times) {
-    const Kill first = kill(GetParam());
+  static void kill_repeatedly(int times, Family family = Family::cpu) {
+    const auto kill_it = [family] { return kill(GetParam(), 2000, family); };
+    const Kill first = kill_it();
     ASSERT_TRUE(first.killed) << GetParam().scenario << " does not notice that "
                               << ablation_token(GetParam().ablation) << " after " << first.schedules
                               << " schedules";
     for (int i = 1; i < times; ++i) {
-      const Kill again = kill(GetParam());
+      const Kill again = kill_it();
       ASSERT_TRUE(again.killed);
       ASSERT_EQ(again.schedules, first.schedules);
       ASSERT_EQ(again.digest, first.digest);
@@ -25,6 +27,12 @@ class AblationTest : public ::testing::TestWithParam<AblationCase> {
 };
 
 TEST_P(AblationTest, is_killed_by_its_scenario_every_time) { kill_repeatedly(3); }
+TEST_P(AblationTest, is_killed_by_its_scenario_on_vulkan) {
+  if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+  kill_repeatedly(2, Family::vulkan);
+  // What the layers say of a program without a safety is no failure.
+  take_vulkan_messages();
+}
 TEST_P(AblationTest, nightly_is_killed_a_hundred_times) { kill_repeatedly(100); }
 
 INSTANTIATE_TEST_SUITE_P(Ablations, AblationTest, ::testing::ValuesIn(ablation_cases()),
@@ -33,6 +41,18 @@ INSTANTIATE_TEST_SUITE_P(Ablations, AblationTest, ::testing::ValuesIn(ablation_c
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
+
+// A device that lets its own time decide something would make a schedule that nobody can repeat.
+TEST(RuntimeScenarioSchedules, are_the_same_twice_on_vulkan) {
+  if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+  for (const Scenario& scenario : scenarios()) {
+    const auto digest = [&] {
+      return simulation::explore(as_program(scenario.body, Family::vulkan), {1, 8}, faults_for)
+          .digest;
+    };
+    EXPECT_EQ(digest(), digest()) << scenario.name;
+  }
+}
 
 }  // namespace
 }  // namespace holdfast::testing

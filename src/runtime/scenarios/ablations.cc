@@ -73,7 +73,7 @@ std::string without_ids(const std::string& text) {
 
 std::span<const AblationCase> ablation_cases() { return kCases; }
 
-Kill kill(const AblationCase& ablation, uint64_t max_schedules) {
+Kill kill(const AblationCase& ablation, uint64_t max_schedules, Family family) {
   Kill kill;
   const Scenario* scenario = find_scenario(ablation.scenario);
   if (scenario == nullptr) {
@@ -81,19 +81,21 @@ Kill kill(const AblationCase& ablation, uint64_t max_schedules) {
     return kill;
   }
   const ScopedAblation off(ablation.ablation);
-  const simulation::Program program = as_program(scenario->body);
+  const auto skipped = std::make_shared<std::string>();
+  const simulation::Program program = as_program(scenario->body, family, skipped);
   // No faults: the safety alone is missing.
   const simulation::Exploration done = simulation::explore(
       program, {1, max_schedules}, [](uint64_t) { return std::vector<std::string>(); });
   kill.schedules = done.schedules;
+  kill.skipped = *skipped;
   if (!done.finding) return kill;
   kill.digest = done.finding->result.outcome.digest;
   kill.sentence = without_ids(done.finding->result.failure);
   kill.replay_line = fmt::format(
       "HOLDFAST_ABLATE={} {} build/dev/holdfast_scenarios "
-      "--gtest_filter=RuntimeScenario.{}_adversary",
+      "--gtest_filter={}",
       ablation_token(ablation.ablation), simulation::replay_line(done.finding->shortest),
-      ablation.scenario);
+      adversary_test(ablation.scenario, family));
   // Anything else that goes wrong proves nothing about this safety.
   kill.killed = done.finding->repeats && kill.sentence.find(ablation.says) != std::string::npos;
   return kill;

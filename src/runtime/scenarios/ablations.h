@@ -30,7 +30,8 @@ struct Kill {
   uint64_t digest = 0;      // of that one
   std::string sentence;     // what the validator, the scenario or the scheduler said, without ids
   std::string replay_line;  // of the shortest, as a whole command
+  std::string skipped;      // why the scenario cannot run on that family; empty: it can
 };
-Kill kill(const AblationCase& ablation, uint64_t max_schedules = 2000);
+Kill kill(const AblationCase& ablation, uint64_t max_schedules = 2000, Family family = Family::cpu);
 
 }  // namespace holdfast::testing

@@ -11,6 +11,7 @@
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/runtime/scenarios/random_programs.h"
 #include "holdfast/testing/scenario.h"
+#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing::random_programs {
 namespace {
@@ -26,6 +27,9 @@ constexpr uint64_t kSchedules = 4;
 constexpr int kLongest = 60;  // ops
 constexpr uint64_t kMostShrinks = 2000;
 constexpr int kNightly = 50;  // times as many
+// On Vulkan each run opens a device, which takes longer than all else in it.
+constexpr int kVulkanPrograms = kPrograms / 10;
+constexpr uint64_t kVulkanSchedules = 2;
 
 rc::Gen<unsigned> below(unsigned n) { return rc::gen::inRange(0U, n); }
 
@@ -107,7 +111,7 @@ simulation::Program simulated(const Program& program) {
   return [program](simulation::Driver& driver, const std::vector<std::string>& faults, bool trace) {
     const bool raises = may_raise(faults);
     const ScenarioBody body = [&](World& world) { run_program(world, program, raises); };
-    return as_program(body)(driver, faults, trace);
+    return as_program(body, program.family)(driver, faults, trace);
   };
 }
 
@@ -121,7 +125,7 @@ struct Tally {
 
 // What is wrong with how a program runs; empty: nothing.
 std::string fault_with_threads(const Program& program, World::Mode mode) {
-  World world(mode);
+  World world(mode, {}, program.family);
   world.run([&] { run_program(world, program); });
   std::string failure = world.failure();
   if (failure.empty()) return failure;
@@ -148,6 +152,7 @@ struct Effort {
   int programs = kPrograms;
   uint64_t schedules = kSchedules;
   bool threads = true;
+  Family family = Family::cpu;
 
   // A smaller program has fewer schedules that fail, and they are cheap.
   void look_closer(bool in_simulation) {
@@ -189,7 +194,8 @@ Verdict check(Effort effort) {
   std::string last;
   uint64_t shrinks = 0;
   const auto property = [&] {
-    const Program program = *any_program();
+    Program program = *any_program();
+    program.family = effort.family;
     if (verdict.smallest && ++shrinks > kMostShrinks) return;
     ++verdict.tally.programs;
     verdict.tally.steps += step_count(program);
@@ -244,6 +250,20 @@ TEST(RandomPrograms, compute_what_a_sequential_host_computes) { expect_no_failur
 
 TEST(RandomPrograms, compute_what_a_sequential_host_computes_nightly) {
   expect_no_failure({.seed = std::random_device()(), .programs = kPrograms * kNightly});
+}
+
+TEST(RandomPrograms, compute_what_a_sequential_host_computes_on_vulkan) {
+  if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+  expect_no_failure(
+      {.programs = kVulkanPrograms, .schedules = kVulkanSchedules, .family = Family::vulkan});
+}
+
+TEST(RandomPrograms, compute_what_a_sequential_host_computes_on_vulkan_nightly) {
+  if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+  expect_no_failure({.seed = std::random_device()(),
+                     .programs = kVulkanPrograms * kNightly,
+                     .schedules = kVulkanSchedules,
+                     .family = Family::vulkan});
 }
 
 // Programs in the same words that show one thing each. A counterexample is pasted here.

@@ -13,6 +13,7 @@
 
 #include "holdfast/runtime/program_recorder.h"
 #include "holdfast/testing/rig.h"
+#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing::random_programs {
 namespace {
@@ -25,10 +26,10 @@ constexpr unsigned kOwnArrays = 2;
 constexpr unsigned kSharedArrays = 2;
 constexpr unsigned kSlots = kTasks * kOwnArrays + kSharedArrays;
 constexpr uint64_t kEighths = 8;
-constexpr uint64_t kLeastSize = 64;
+constexpr uint64_t least_size(Family family) { return family == Family::cpu ? 64 : 128; }
 constexpr uint64_t kReplayed = 32;  // bytes that a recorded program works on
 
-// What kernels do, and the model: one meaning for both.
+// What kernels do (see test_kernel), in the words of the model.
 void do_affine(std::span<uint8_t> x, uint8_t value) {
   for (uint8_t& b : x) b = static_cast<uint8_t>(2 * b + value);
 }
@@ -161,12 +162,15 @@ class Model {
     if (choice + 1 + kSharedArrays < kArrayChoices) return task * kOwnArrays + choice % kOwnArrays;
     return kTasks * kOwnArrays + choice % kSharedArrays;
   }
-  static uint64_t size_of(const Op& op) { return kLeastSize * (1 + op.length % kEighths); }
+  uint64_t size_of(const Op& op) const {
+    if (program_.family == Family::vulkan && op.verb == Verb::import) return Pages::kPage;
+    return least_size(program_.family) * (1 + op.length % kEighths);
+  }
 
   // The array that the task means, made if there is none.
   unsigned array_of(const Op& op, unsigned choice) {
     const unsigned slot = slot_of(op, choice);
-    if (!slots_[slot]) create_in(op, Verb::allocate, 2 * kLeastSize, slot);
+    if (!slots_[slot]) create_in(op, Verb::allocate, 2 * least_size(program_.family), slot);
     return *slots_[slot];
   }
   void create(const Op& op, Verb verb, uint64_t size) {
@@ -282,7 +286,9 @@ class Model {
     Step step = step_of(op, verb);
     step.a = place;
     bind(step, place, Access::read_write);
-    if (verb == Verb::native) {
+    if (verb == Verb::native && program_.family == Family::vulkan) {
+      std::ranges::fill(bytes(place), step.value);
+    } else if (verb == Verb::native) {
       do_flip(bytes(place), step.value);
     } else {
       do_affine(bytes(place), step.value);
@@ -532,12 +538,11 @@ class Execution {
     memory_.resize(plan.arrays);
     unknown_.resize(plan.arrays);
     for (unsigned i = 0; i < plan.streams; ++i) streams_.push_back(new_stream(i));
-    mix_ = rig.context->create_pipeline({"mix", hal::HostFunction([](const hal::HostGroup& g) {
-                                           do_mix(g.binding<const uint8_t>(0),
-                                                  g.binding<const uint8_t>(1),
-                                                  g.binding<uint8_t>(2), g.parameter<uint8_t>());
-                                         }),
-                                         3, 1_B});
+    mix_ = rig.context->create_pipeline(test_kernel(rig.family(), "mix3", "mix"));
+    if (rig.family() == Family::vulkan) {
+      fill_buffer_ =
+          vulkan_function<PFN_vkCmdFillBuffer>(*find_vulkan(*rig.device), "vkCmdFillBuffer");
+    }
     record_copy();
     world.offer([spares = spares_] { spares->drop(); });
   }
@@ -738,7 +743,7 @@ class Execution {
   }
 
   Ref<hal::Allocation> import(Bytes size, const std::string& name) {
-    auto memory = std::make_shared<std::vector<std::byte>>(size.value);
+    const auto memory = std::make_shared<Pages>(size.value);
     void* const data = memory->data();
     imports_->fetch_add(1);
     return rig_.context->import(
@@ -757,6 +762,16 @@ class Execution {
 
   void native(runtime::Stream& stream, const Step& step) {
     const Binding binding = bound(step.a, Access::read_write);
+    if (rig_.family() == Family::vulkan) {
+      // The word of a fill is four times the byte.
+      return stream.native(
+          [fill = fill_buffer_, word = step.value * 0x01010101U](const hal::NativeCall& call) {
+            const hal::NativeBinding& to = call.native_bindings[0];
+            fill(static_cast<VkCommandBuffer>(call.native_stream),
+                 reinterpret_cast<VkBuffer>(to.buffer), to.offset, to.length, word);
+          },
+          {&binding, 1});
+    }
     stream.native(
         [value = step.value](const hal::NativeCall& call) {
           const std::span<std::byte> bytes = call.host_bindings[0];
@@ -799,7 +814,7 @@ class Execution {
 
   // Also what streams that are gone have submitted: lists of one queue finish in order.
   void finish_queues() {
-    for (unsigned queue = 0; queue < plan_.queues; ++queue) {
+    for (uint32_t queue = 0; queue < rig_.device->queues().size(); ++queue) {
       const Ref<runtime::Stream> last = rig_.stream("last", queue);
       put(*last, last->allocate(64_B), 0);
       last->synchronize(limit_);
@@ -829,6 +844,7 @@ class Execution {
   bool may_raise_;
   runtime::WaitLimit limit_;
   Ref<hal::Pipeline> mix_;
+  PFN_vkCmdFillBuffer fill_buffer_ = nullptr;  // null but on Vulkan
   Ref<hal::Program> copy_program_;
   std::shared_ptr<Spares> spares_ = std::make_shared<Spares>();
   std::shared_ptr<std::atomic<int>> imports_ = std::make_shared<std::atomic<int>>(0);
@@ -889,10 +905,10 @@ const char* to_string(Verb verb) {
 
 std::ostream& operator<<(std::ostream& out, const Program& program) {
   out << fmt::format(
-      "{{.queues = {}, .streams = {}, .host_visible = {}, .tight = {}, .reaper = {}, .seed = {}, "
+      "{{{}.queues = {}, .streams = {}, .host_visible = {}, .tight = {}, .reaper = {}, .seed = {}, "
       ".ops = {{\n",
-      program.queues, program.streams, program.host_visible, program.tight, program.reaper,
-      program.seed);
+      program.family == Family::cpu ? "" : ".family = Family::vulkan, ", program.queues,
+      program.streams, program.host_visible, program.tight, program.reaper, program.seed);
   for (const Op& op : program.ops) out << "    " << source_of(op) << ",\n";
   out << "}}\n";
   const Plan plan = Model(program).run();
@@ -905,10 +921,14 @@ std::ostream& operator<<(std::ostream& out, const Program& program) {
 size_t step_count(const Program& program) { return Model(program).run().steps.size(); }
 
 void run_program(World& world, const Program& program, bool may_raise) {
-  const Plan plan = Model(program).run();
   Rig rig(world,
-          {.queues = plan.queues, .helpers = 0, .device_memory_host_visible = program.host_visible},
+          {.queues = std::max(program.queues, 1U),
+           .helpers = 0,
+           .device_memory_host_visible = program.host_visible},
           options_of(program));
+  Program possible = program;
+  possible.host_visible = rig.device->info().device_memory_host_visible;
+  const Plan plan = Model(possible).run();
   Execution execution(world, rig, plan, may_raise);
   execution.run();
 }

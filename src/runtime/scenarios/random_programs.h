@@ -17,7 +17,7 @@ enum class Verb : uint8_t {
   add,              // a to b
   mix,              // a and b into c, which is read too
   copy,             // a to b
-  native,           // a in place, by a callback
+  native,           // a in place, by a callback: flipped on the CPU, filled on Vulkan
   transaction,      // a to b, through scratch
   rollback,         // the same, given up
   replay,           // a to b, by a program with two slots
@@ -63,6 +63,9 @@ struct Op {
 };
 
 struct Program {
+  // Where it runs. On Vulkan ranges begin at multiples of 16 bytes, which is what kernels there can
+  // be given, imports are whole pages, and a native callback records commands of its own.
+  Family family = Family::cpu;
   unsigned queues = 1;
   unsigned streams = 1;
   // Whether the host reaches device memory.

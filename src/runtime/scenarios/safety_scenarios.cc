@@ -62,13 +62,8 @@ RUNTIME_SCENARIO(pipeline_dropped_after_record) {
   Rig rig(world);
   const auto stream = rig.stream("main");
   const auto out = stream->allocate(256_B, "out");
-  auto kernel = rig.context->create_pipeline({"evicted",
-                                              hal::HostFunction([](const hal::HostGroup& g) {
-                                                std::ranges::fill(g.bindings[0], std::byte{42});
-                                              }),
-                                              1,
-                                              {}});
-  stream->dispatch(kernel, std::array{write_of(out)}, {}, {1, 1, 1});
+  auto kernel = rig.context->create_pipeline(test_kernel(world.family(), "set", "evicted"));
+  stream->dispatch(kernel, std::array{write_of(out)}, hal::Parameters::of(uint8_t{42}), {1, 1, 1});
   const auto dropper = world.task("cache", [&] { kernel.reset(); });
   stream->flush();
   EXPECT_EQ(value_of(*stream, out), 42);
@@ -242,11 +237,11 @@ RUNTIME_SCENARIO(failure_is_never_taken_for_success) {
 }
 
 RUNTIME_SCENARIO(deleter_may_call_the_runtime) {
-  std::array<std::byte, 256> memory{};
+  const Pages memory(256);
   std::atomic<int> deleted = 0;
   Rig rig(world);
   const auto stream = rig.stream("main");
-  auto imported = rig.context->import({memory.data(), 256_B,
+  auto imported = rig.context->import({memory.data(), memory.size(),
                                        [&] {
                                          ++deleted;
                                          if (!rig.context->closed()) rig.context->retire();

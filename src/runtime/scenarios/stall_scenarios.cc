@@ -24,6 +24,7 @@ class SetAtEnd {
 // burn#2032: a task is blocked in a readback of what only another task's progress brings about.
 void blocked_readback(World& world, bool host_visible) {
   Rig rig(world, {.queues = 3, .helpers = 0, .device_memory_host_visible = host_visible});
+  if (!rig.has_queues(3)) return world.skip("a stream goes on beside one that is held up");
   const auto gated = rig.stream("gated", 0);
   const auto other = rig.stream("other", 1);
   const auto x = gated->allocate(256_B, "x");

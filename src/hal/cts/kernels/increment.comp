@@ -1,0 +1,8 @@
+#version 460
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0, std430) buffer Data { uint data[]; };
+
+void main() {
+  const uint i = gl_GlobalInvocationID.x;
+  if (i < data.length()) data[i] += 1;
+}
