@@ -48,7 +48,7 @@ class Device : public RefCounted {
  public:
   const DeviceInfo& info() const noexcept { return info_; }
   DeviceId id() const noexcept { return info_.id; }
-  // Constant.
+  // Constant. First info().queues that take everything, then info().copy_queues.
   std::span<const Ref<Queue>> queues() const noexcept { return queues_; }
 
   // Slow (a driver call): suballocate. Zero-sized buffers are refused.

@@ -11,6 +11,7 @@ struct DeviceInfo {
   std::string name;         // "cpu", "vulkan:0"
   std::string description;  // for people: "host CPU, 2 threads"
   uint32_t queues = 1;
+  uint32_t copy_queues = 0;  // further ones, after those, that take copies and fills alone
   Groups max_groups{0x7fffffff, 65535, 65535};  // their product fits in 63 bits
   Bytes max_buffer;                             // of one Buffer
   Bytes memory;                                 // in all

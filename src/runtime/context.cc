@@ -28,7 +28,7 @@ Context::~Context() { core_->close(); }
 Ref<Stream> Context::new_stream(StreamOptions options) {
   core_->check_usable();
   const uint32_t number = streams_made_.fetch_add(1, std::memory_order_relaxed);
-  const auto queues = device_->queues();
+  const auto queues = device_->queues().first(device_->info().queues);
   const uint32_t queue = options.queue.value_or(number % static_cast<uint32_t>(queues.size()));
   if (queue >= queues.size()) {
     throw UsageError(fmt::format("stream '{}' asks for queue {}; device '{}' has {}", options.name,

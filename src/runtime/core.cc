@@ -147,15 +147,18 @@ void Core::submit_open_list(const hal::Ticket& ticket) {
 }
 
 Ref<Encoder> Core::transfer_encoder() {
-  // A queue with nothing on it, else one that nothing outside the device holds up.
+  // Where there are queues for copies, one of those: it disturbs no kernel, and no kernel it. A
+  // queue with nothing on it, else one that nothing outside the device holds up.
   const auto queues = device_->queues();
-  size_t chosen = 0;
-  for (size_t i = 1; i < queues.size(); ++i) {
+  const hal::DeviceInfo& info = device_->info();
+  const size_t first = info.copy_queues > 0 ? info.queues : 0;
+  size_t chosen = first;
+  for (size_t i = first + 1; i < queues.size(); ++i) {
     if (queues[i]->in_flight() < queues[chosen]->in_flight()) chosen = i;
   }
   if (queues[chosen]->in_flight() > 0) {
     if (const std::optional<hal::Point> oldest = oldest_ungated()) {
-      for (size_t i = 0; i < queues.size(); ++i) {
+      for (size_t i = first; i < queues.size(); ++i) {
         if (queues[i]->timeline() == oldest->timeline) chosen = i;
       }
     }

@@ -102,7 +102,7 @@ struct Rig {
   runtime::Stats stats() const { return context->stats(); }
   // Where a device of Vulkan has fewer queues than the test wants, streams share them.
   Ref<runtime::Stream> stream(std::string name = {}, std::optional<uint32_t> queue = {});
-  bool has_queues(size_t count) const { return device->queues().size() >= count; }
+  bool has_queues(size_t count) const { return device->info().queues >= count; }
   Family family() const { return world_ != nullptr ? world_->family() : Family::cpu; }
   // in (read), out (written): out[i] = in[i] + parameter, in bytes.
   Ref<hal::Pipeline> add();

@@ -50,6 +50,8 @@ Ref<hal::Device> World::open_innermost(hal::CpuOptions options) const {
   vulkan.immediate = simulated;
   vulkan.close_bound = options.close_bound;
   vulkan.device_memory_host_visible = options.device_memory_host_visible;
+  // Where the runtime stages, it does so beside the kernels.
+  if (!options.device_memory_host_visible) vulkan.copy_queues = 1;
   auto opened = open_vulkan(vulkan);
   if (!opened && options.device_memory_host_visible) {
     vulkan.device_memory_host_visible.reset();

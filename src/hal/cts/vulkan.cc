@@ -65,6 +65,8 @@ bool add(std::string name, const VulkanOptions& options, Wrapper wrap = plain,
                           [options, wrap]() -> Result<Ref<Device>> {
                             VulkanOptions own = options;
                             own.queues = all_vulkan_queues(kQueues);
+                            // The suite means queues that take everything.
+                            own.copy_queues = 0;
                             own.close_bound = kCloseBound;
                             auto opened = open_vulkan(own);
                             if (!opened) return opened.failure();

@@ -59,6 +59,7 @@ struct VulkanProgress {
 struct VulkanNativeQueue {
   VkQueue handle = VK_NULL_HANDLE;
   uint32_t family = 0;
+  bool computes = true;
   sync::LeafMutex mutex;  // held for vkQueueSubmit
 };
 
@@ -113,7 +114,8 @@ class VulkanCore {
   Bytes memory_limit;
   uint32_t max_buffers = 0;        // the device's limit, less some for spilled parameters
   std::vector<uint32_t> families;  // that buffers are shared among
-  std::vector<std::unique_ptr<VulkanNativeQueue>> queues;
+  std::vector<std::unique_ptr<VulkanNativeQueue>> queues;       // that compute
+  std::vector<std::unique_ptr<VulkanNativeQueue>> copy_queues;  // that do not
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
 
   // Of buffers given out; spilled parameters and imports are not counted.

@@ -37,6 +37,7 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   info.name = core->name;
   info.description = core->description;
   info.queues = options.queues > 0 ? options.queues : static_cast<uint32_t>(core->queues.size());
+  info.copy_queues = options.copy_queues.value_or(static_cast<uint32_t>(core->copy_queues.size()));
   const uint32_t* const groups = core->limits.maxComputeWorkGroupCount;
   info.max_groups = {std::min(groups[0], 0x7fffffffU), std::min(groups[1], 0xffffU),
                      std::min(groups[2], 0xffffU)};
@@ -51,14 +52,18 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   auto counter = std::make_shared<std::atomic<uint64_t>>(0);
   std::vector<Ref<Queue>> queues;
   std::vector<VulkanQueue*> watched;
-  for (uint32_t i = 0; i < device->info().queues; ++i) {
-    std::string name = fmt::format("{} queue {}", core->name, i);
+  const uint32_t computing = device->info().queues;
+  for (uint32_t i = 0; i < computing + device->info().copy_queues; ++i) {
+    const bool computes = i < computing;
+    const auto& natives = computes || core->copy_queues.empty() ? core->queues : core->copy_queues;
+    std::string name = computes ? fmt::format("{} queue {}", core->name, i)
+                                : fmt::format("{} copy queue {}", core->name, i - computing);
     Result<VulkanProgress*> progress = core->make_progress(name);
     if (!progress) return progress.failure();
     auto timeline =
         make_ref<VulkanTimeline>(device->id(), std::move(name), core, *progress.value());
     state.queues.push_back(make_ref<VulkanQueue>(device->id(), i, std::move(timeline), core,
-                                                 *core->queues[i % core->queues.size()],
+                                                 *natives[i % natives.size()], computes,
                                                  state.watcher, counter));
     queues.emplace_back(state.queues.back());
     watched.push_back(state.queues.back().get());

@@ -18,6 +18,10 @@ struct VulkanOptions {
   // there is such. More are taken from the other families that compute, and more than the hardware
   // has share its queues.
   uint32_t queues = 0;
+  // Queues for copies alone, which run beside kernels and do not slow them (docs/devices.md).
+  // Unset: one where the hardware has a family for that. More than it has share the queues there
+  // are.
+  std::optional<uint32_t> copy_queues{};
   // Off: memory of kind device is never mapped, as on a discrete GPU. On where the host has no such
   // memory: refused. Unset: where it is the same memory.
   std::optional<bool> device_memory_host_visible{};

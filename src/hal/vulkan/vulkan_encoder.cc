@@ -17,8 +17,6 @@ constexpr VkDeviceSize kSpillChunk = 64 * 1024;
 constexpr VkDeviceSize kSpillAlignment = 256;
 constexpr uint32_t kSetsPerPool = 256;
 
-constexpr VkPipelineStageFlags2 kWork =
-    VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT;
 constexpr VkAccessFlags2 kAny = VK_ACCESS_2_MEMORY_READ_BIT | VK_ACCESS_2_MEMORY_WRITE_BIT;
 
 }  // namespace
@@ -138,14 +136,18 @@ struct Place {
 
 class Translation {
  public:
-  Translation(const VulkanCore& core, const Work& work, VulkanCommands& commands)
+  Translation(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool computes)
       : core_(core),
         vk_(core.vk),
         work_(work),
         replay_(*work.list),
         list_(replay_.program() != nullptr ? replay_.program()->list() : replay_),
         commands_(commands),
-        handle_(commands.handle()) {}
+        handle_(commands.handle()),
+        computes_(computes),
+        work_stages_(computes ? VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT |
+                                    VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT
+                              : VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT) {}
 
   Failure run(bool once) {
     if (Failure failure = commands_.begin(once)) return failure;
@@ -166,8 +168,8 @@ class Translation {
       }
     }
     if (shows_host_) {
-      barrier(native_ ? VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT : kWork, VK_PIPELINE_STAGE_2_HOST_BIT,
-              VK_ACCESS_2_HOST_READ_BIT);
+      barrier(native_ ? VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT : work_stages_,
+              VK_PIPELINE_STAGE_2_HOST_BIT, VK_ACCESS_2_HOST_READ_BIT);
     }
     return commands_.end();
   }
@@ -189,7 +191,8 @@ class Translation {
   void begin_command(bool native) {
     if (wave_over_) {
       const bool any = native || native_;
-      const VkPipelineStageFlags2 stages = any ? VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT : kWork;
+      const VkPipelineStageFlags2 stages =
+          any ? VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT : work_stages_;
       barrier(stages, stages, kAny);
       wave_over_ = false;
     }
@@ -211,6 +214,14 @@ class Translation {
   }
 
   Failure add(const Command& command, size_t index) {
+    const bool copies = command.kind == CommandKind::copy || command.kind == CommandKind::fill;
+    if (!copies && !computes_) {
+      return Failure(
+          ErrorCode::usage,
+          fmt::format("{} has a {} command, and was submitted to a queue that copies and "
+                      "fills alone",
+                      replay_.describe(), to_string(command.kind)));
+    }
     switch (command.kind) {
       case CommandKind::dispatch: return dispatch(command);
       case CommandKind::copy: copy(command); break;
@@ -399,6 +410,8 @@ class Translation {
   const CommandList& list_;
   VulkanCommands& commands_;
   VkCommandBuffer handle_;
+  const bool computes_;
+  const VkPipelineStageFlags2 work_stages_;
 
   bool wave_has_work_ = false;
   bool wave_over_ = false;  // a barrier is due before the next command
@@ -415,8 +428,9 @@ class Translation {
 
 }  // namespace
 
-Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once) {
-  return Translation(core, work, commands).run(once);
+Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once,
+                  bool computes) {
+  return Translation(core, work, commands, computes).run(once);
 }
 
 }  // namespace holdfast::hal

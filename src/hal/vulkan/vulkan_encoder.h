@@ -55,7 +55,9 @@ class VulkanCommands final : private VulkanObject {
 // Translates a work into `commands`: a barrier that stands for the end of the list before, then the
 // commands with one barrier between waves, then, where memory was written that the host reaches,
 // one that shows it. A failure of code execution is the list's (a native callback threw); any other
-// is the driver's. `once`: the commands are submitted once.
-Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once);
+// is the driver's, or that of a list which wants more than a queue for copies does. `once`: the
+// commands are submitted once. `computes`: whether the queue does.
+Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once,
+                  bool computes);
 
 }  // namespace holdfast::hal

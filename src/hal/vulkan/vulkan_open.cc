@@ -140,6 +140,17 @@ std::vector<uint32_t> compute_families(const std::vector<VkQueueFamilyProperties
   return found;
 }
 
+// A family that copies and does nothing else: the hardware's copy engines.
+std::optional<uint32_t> transfer_family(const std::vector<VkQueueFamilyProperties>& all) {
+  for (uint32_t i = 0; i < all.size(); ++i) {
+    constexpr VkQueueFlags kAlone = VK_QUEUE_TRANSFER_BIT | VK_QUEUE_SPARSE_BINDING_BIT;
+    if ((all[i].queueFlags & VK_QUEUE_TRANSFER_BIT) != 0 && (all[i].queueFlags & ~kAlone) == 0) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Failure VulkanCore::choose_memory(const VulkanOptions& options) {
@@ -267,6 +278,19 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
     info.pQueuePriorities = priorities.back().data();
     queue_infos.push_back(info);
   }
+  const std::optional<uint32_t> copy_family = transfer_family(families);
+  const uint32_t copy_count =
+      copy_family ? std::min(options.copy_queues.value_or(1), families[*copy_family].queueCount)
+                  : 0;
+  if (copy_count > 0) {
+    core->families.push_back(*copy_family);
+    priorities.emplace_back(copy_count, 0.5F);
+    VkDeviceQueueCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO};
+    info.queueFamilyIndex = *copy_family;
+    info.queueCount = copy_count;
+    info.pQueuePriorities = priorities.back().data();
+    queue_infos.push_back(info);
+  }
 
   std::vector<const char*> extensions;
   if (!core13) extensions.push_back(VK_KHR_SYNCHRONIZATION_2_EXTENSION_NAME);
@@ -297,8 +321,9 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
     for (uint32_t i = 0; i < family.queueCount; ++i) {
       auto queue = std::make_unique<VulkanNativeQueue>();
       queue->family = family.queueFamilyIndex;
+      queue->computes = copy_count == 0 || queue->family != *copy_family;
       core->vk.vkGetDeviceQueue(core->device, queue->family, i, &queue->handle);
-      core->queues.push_back(std::move(queue));
+      (queue->computes ? core->queues : core->copy_queues).push_back(std::move(queue));
     }
   }
   core->max_buffer = Bytes{core13 ? std::min(sizes.maxMemoryAllocationSize, newer.maxBufferSize)

@@ -16,13 +16,14 @@ constexpr size_t kMaxSpare = 64;
 }  // namespace
 
 VulkanQueue::VulkanQueue(DeviceId device, uint32_t index, Ref<VulkanTimeline> timeline,
-                         std::shared_ptr<VulkanCore> core, VulkanNativeQueue& native,
+                         std::shared_ptr<VulkanCore> core, VulkanNativeQueue& native, bool computes,
                          std::shared_ptr<VulkanWatcher> watcher,
                          std::shared_ptr<std::atomic<uint64_t>> counter)
     : Queue(device, index, timeline->name(), timeline, std::move(counter)),
       semaphore_(std::move(timeline)),
       core_(std::move(core)),
       native_(native),
+      computes_(computes),
       watcher_(std::move(watcher)) {
   spare_.reserve(kMaxSpare);
 }
@@ -163,7 +164,7 @@ Failure VulkanQueue::start_list(const Work& work) {
     if (spare_.size() < kMaxSpare) spare_.push_back(std::move(unused));
   };
   translating_for_.store(work.queue);
-  Failure failure = translate(*core_, work, *commands, true);
+  Failure failure = translate(*core_, work, *commands, true, computes_);
   translating_for_.store(nullptr);
   // A native callback takes its time, and may close the device.
   if (!failure && core_->stopped()) {
@@ -194,7 +195,8 @@ Failure VulkanQueue::start_replay(const Work& work, const VulkanProgram& program
   VulkanProgram::Recorded& recorded = *found.value();
   const VulkanProgram::Taken taken(program, recorded);
   if (!recorded.valid) {
-    if (Failure failure = translate(*core_, work, *recorded.commands, false)) return failure;
+    if (Failure failure = translate(*core_, work, *recorded.commands, false, computes_))
+      return failure;
     recorded.valid = true;
   }
   const TimelineValue value = work.point.value;

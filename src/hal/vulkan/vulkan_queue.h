@@ -17,9 +17,10 @@ class VulkanWatcher;
 // behind it.
 class VulkanQueue final : public Queue {
  public:
-  // `watcher` is null for an immediate queue, which keeps nothing back.
+  // `computes`: takes everything, not copies and fills alone. `watcher` is null for an immediate
+  // queue, which keeps nothing back.
   VulkanQueue(DeviceId device, uint32_t index, Ref<VulkanTimeline> timeline,
-              std::shared_ptr<VulkanCore> core, VulkanNativeQueue& native,
+              std::shared_ptr<VulkanCore> core, VulkanNativeQueue& native, bool computes,
               std::shared_ptr<VulkanWatcher> watcher,
               std::shared_ptr<std::atomic<uint64_t>> counter);
   ~VulkanQueue() override;
@@ -62,6 +63,7 @@ class VulkanQueue final : public Queue {
   Ref<VulkanTimeline> semaphore_;  // the queue's timeline, as what it is
   std::shared_ptr<VulkanCore> core_;
   VulkanNativeQueue& native_;
+  const bool computes_;
   std::shared_ptr<VulkanWatcher> watcher_;
 
   // Of whoever translates: the task that has the turn or, while lists are kept back, the watcher.

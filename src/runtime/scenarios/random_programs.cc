@@ -814,7 +814,7 @@ class Execution {
 
   // Also what streams that are gone have submitted: lists of one queue finish in order.
   void finish_queues() {
-    for (uint32_t queue = 0; queue < rig_.device->queues().size(); ++queue) {
+    for (uint32_t queue = 0; queue < rig_.device->info().queues; ++queue) {
       const Ref<runtime::Stream> last = rig_.stream("last", queue);
       put(*last, last->allocate(64_B), 0);
       last->synchronize(limit_);
