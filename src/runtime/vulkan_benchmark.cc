@@ -236,7 +236,11 @@ struct Raw {
       vk.vkGetSemaphoreCounterValue(vk_device, semaphore, &now);
       return now >= value;
     };
-    if (sync::spin_for(256, there)) return;
+    const sync::Deadline spin = sync::Deadline::after(std::chrono::microseconds(50));
+    for (unsigned attempt = 0; !there(); ++attempt) {
+      if (spin.passed()) break;
+      sync::relax(attempt);
+    }
     VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
     info.semaphoreCount = 1;
     info.pSemaphores = &semaphore;

@@ -10,12 +10,6 @@
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/hal/wrapping_device.h"
 
-#if defined(__SANITIZE_ADDRESS__)
-// LeakSanitizer takes what a driver keeps for a leak once its module, which refers to it, is
-// unloaded.
-extern "C" int dlclose(void*) { return 0; }  // NOLINT(readability-identifier-naming)
-#endif
-
 namespace holdfast::testing {
 namespace {
 

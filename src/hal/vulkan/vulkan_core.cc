@@ -73,6 +73,8 @@ void VulkanCore::close() noexcept {
     sync::relax(attempt);
   }
   if (device != VK_NULL_HANDLE) {
+    // Nothing runs; but a driver's own thread may have signalled a semaphore and not let go of it.
+    (void)vk.vkDeviceWaitIdle(device);
     const sync::LeafLock lock(registry_mutex_);
     while (objects_ != nullptr) {
       VulkanObject* const object = std::exchange(objects_, objects_->after_);

@@ -5,9 +5,9 @@
 namespace holdfast::hal {
 namespace {
 
-// Looks at the counter before the thread sleeps: waking it costs more than short kernels take
-// (bench row vulkan_readback).
-constexpr unsigned kSpins = 256;
+// So long a thread looks at the counter before it sleeps: waking it costs more than short kernels
+// take (bench row vulkan_readback).
+constexpr sync::Duration kSpin = std::chrono::microseconds(50);
 // A sleeping waiter looks this often whether the device was closed or lost.
 constexpr sync::Duration kStopCheck = std::chrono::milliseconds(5);
 
@@ -47,10 +47,15 @@ VkResult VulkanTimeline::sleep(uint64_t value, sync::Duration timeout) const {
 
 PointState VulkanTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
   const auto resolved = [&] { return query(value) != PointState::pending; };
-  if (sync::spin_for(kSpins, resolved)) return query(value);
-  for (unsigned attempt = 0; !resolved() && !deadline.passed(); ++attempt) {
+  const sync::Deadline spin = earlier(deadline, sync::Deadline::after(kSpin));
+  for (unsigned attempt = 0; !resolved(); ++attempt) {
+    if (deadline.passed()) break;
+    if (!spin.passed()) {
+      sync::relax(attempt);
+      continue;
+    }
     const sync::Deadline slice = earlier(deadline, sync::Deadline::after(kStopCheck));
-    if (sleep(value.value, slice.when() - sync::now()) < 0) sync::relax(attempt + kSpins);
+    if (sleep(value.value, slice.when() - sync::now()) < 0) sync::relax(attempt);
   }
   return query(value);
 }
