@@ -89,6 +89,11 @@ holdfast_embed_spirv(holdfast_cts cts ${cts_kernels})
 file(GLOB scenario_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/scenarios/*.cc")
 holdfast_add_test(holdfast_scenarios holdfast_runtime ${scenario_sources})
 target_link_libraries(holdfast_scenarios PRIVATE CLI11::CLI11)
+# As on a discrete GPU, whose memory the host cannot reach.
+add_test(NAME RuntimeScenario.all_on_a_discrete_vulkan_device
+  COMMAND holdfast_scenarios --gtest_brief=1 "--gtest_filter=RuntimeScenario.*_vulkan_*")
+set_tests_properties(RuntimeScenario.all_on_a_discrete_vulkan_device PROPERTIES LABELS quick
+  ENVIRONMENT "${holdfast_test_environment};HOLDFAST_TEST_DISCRETE=1" TIMEOUT 300)
 
 # Once more with the Khronos validation layers, whose every message fails its test: each program in
 # one process, since loading driver and layers takes longer than most tests. Layers.queue_submit_*

@@ -212,6 +212,15 @@ void CommandList::check_copy(const Binding& from, const Binding& to, std::string
   }
 }
 
+size_t CommandList::index_of(const Command& command) const noexcept {
+  size_t index = 0;
+  for (const Command& c : *this) {
+    if (&c == &command) break;
+    if (!c.is_mark() && c.kind != CommandKind::barrier) ++index;
+  }
+  return index;
+}
+
 void CommandList::make_room(size_t bytes) {
   if (used_ + bytes <= storage_.capacity) return;
   const size_t capacity = std::max({kFirstCapacity, storage_.capacity * 2, used_ + bytes});

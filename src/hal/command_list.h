@@ -137,6 +137,8 @@ class CommandList {
     explicit Iterator(const std::byte* at) noexcept : at_(at) {}
     const std::byte* at_;
   };
+  // Of one of its commands, not counting marks and barriers: for messages. Walks the list.
+  size_t index_of(const Command& command) const noexcept;
   Iterator begin() const noexcept { return Iterator(storage_.bytes.get()); }
   Iterator end() const noexcept { return Iterator(storage_.bytes.get() + used_); }
 

@@ -92,6 +92,9 @@ Failure load_vulkan(bool layers) {
 
 Result<Ref<hal::VulkanDevice>> open_vulkan(hal::VulkanOptions options) {
   options.queues = limited_queues(options.queues);
+  if (env::flag("HOLDFAST_TEST_DISCRETE").value_or(false)) {
+    options.device_memory_host_visible = false;
+  }
   if (Failure failure = load_vulkan(options.layers)) return failure;
   return hal::VulkanDevice::open(options);
 }

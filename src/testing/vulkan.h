@@ -28,7 +28,9 @@ uint32_t limited_queues(uint32_t wanted);
 // steps than the rest.
 Failure load_vulkan(bool layers = false);
 
-// The tests' door to VulkanDevice::open, with queues limited as above; also loads it.
+// The tests' door to VulkanDevice::open: queues limited as above and, with
+// HOLDFAST_TEST_DISCRETE=1, memory that the host cannot reach. The loader and the driver stay
+// loaded until the tests are over, since loading them takes longer than most tests.
 Result<Ref<hal::VulkanDevice>> open_vulkan(hal::VulkanOptions options);
 
 // How many queues a device has that is asked for all; at least `least`.

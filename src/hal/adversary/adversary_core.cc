@@ -255,9 +255,10 @@ void AdversaryCore::list_locked(size_t queue, std::vector<Key>& keys) {
     }
     // A command that blocks inside the inner device keeps its queue.
     if (q.busy) return;
-    for (size_t i = 0; i < list->steps.size(); ++i) {
+    for (size_t i = list->wave_begin; i < list->steps.size(); ++i) {
       const AdversaryList::Step& step = list->steps[i];
-      if (!step.done && step.wave == list->wave) keys.push_back(key_of(*list, i));
+      if (step.wave != list->wave) break;
+      if (!step.done) keys.push_back(key_of(*list, i));
     }
     return;
   }
@@ -400,15 +401,12 @@ void AdversaryCore::execute(size_t queue, AdversaryList& list, size_t step) {
     finish_locked(queues_[queue], list, {});
     return;
   }
-  const bool wave_done =
-      std::none_of(list.steps.begin(), list.steps.end(),
-                   [&](const AdversaryList::Step& s) { return s.wave == list.wave && !s.done; });
-  if (!wave_done) return;
-  for (const AdversaryList::Step& s : list.steps) {
-    if (s.done) continue;
-    list.wave = s.wave;
-    break;
+  size_t next = list.wave_begin;
+  for (; next < list.steps.size() && list.steps[next].wave == list.wave; ++next) {
+    if (!list.steps[next].done) return;
   }
+  list.wave_begin = next;
+  list.wave = list.steps[next].wave;
 }
 
 // Runs it now, and returns when it is done. Only from the one event that a queue has under way.

@@ -30,7 +30,8 @@ struct AdversaryList {
   uint64_t number = 0;         // on its queue, from zero
   std::vector<Step> steps;
   size_t steps_left = 0;
-  uint32_t wave = 0;
+  uint32_t wave = 0;      // the one under way
+  size_t wave_begin = 0;  // its first step
   bool executed = false;
   bool publishing = false;
   Failure failure;

@@ -27,7 +27,6 @@ uint64_t ns_since(sync::TimePoint start) {
 // One command, resolved to host memory.
 struct Prepared {
   const Command* command = nullptr;
-  size_t index = 0;  // among the list's commands, for messages
   std::array<std::span<std::byte>, kMaxBindings> bindings;
   std::span<const std::byte> parameters;
   uint64_t units = 0;  // groups, or one
@@ -45,15 +44,17 @@ class ListRun {
         stopped_(stopped) {}
 
   Failure run() {
-    size_t index = 0;
+    if (only_ != nullptr) {
+      add_to_wave(*only_);
+      run_wave();
+      return *failure_.lock();
+    }
     for (const Command& command : commands_) {
       if (command.is_mark()) continue;
       if (command.kind == CommandKind::barrier) {
         run_wave();
-      } else if (only_ == nullptr || only_ == &command) {
-        add_to_wave(command, index++);
       } else {
-        ++index;
+        add_to_wave(command);
       }
       if (halted()) break;
     }
@@ -79,11 +80,10 @@ class ListRun {
     return {base + (allocation.offset() + offset).value, bound.range.length.value};
   }
 
-  void add_to_wave(const Command& command, size_t index) {
+  void add_to_wave(const Command& command) {
     if (wave_size_ == wave_.size()) wave_.emplace_back();
     Prepared& p = wave_[wave_size_];
     p.command = &command;
-    p.index = index;
     const auto bindings = command.bindings();
     for (size_t i = 0; i < bindings.size(); ++i) p.bindings[i] = host_bytes(bindings[i]);
     p.parameters = command.parameters_from_replay
@@ -187,8 +187,9 @@ class ListRun {
                            ? c.pipeline->describe()
                            : fmt::format("a {} command", to_string(c.kind));
     if (!c.label().empty()) what += fmt::format(", labelled '{}',", c.label());
-    *failure = Failure(ErrorCode::execution, fmt::format("{} failed as command {} of {}: {}", what,
-                                                         p.index, replay_.describe(), why));
+    *failure =
+        Failure(ErrorCode::execution, fmt::format("{} failed as command {} of {}: {}", what,
+                                                  commands_.index_of(c), replay_.describe(), why));
     failed_.store(true, std::memory_order_relaxed);
   }
 

@@ -173,7 +173,13 @@ bool CpuQueue::join(sync::Deadline deadline) {
     worker_->ending = true;
     worker_->changed.notify_all();
     if (!thread_.is_current()) {
-      ended = worker_->changed.wait_until(lock, deadline, [&] { return worker_->ended.load(); });
+      const auto has_ended = [&] { return worker_->ended.load(); };
+      ended = worker_->changed.wait_until(lock, deadline, has_ended);
+      // Only users' code can keep it: without that it lacks nothing but a core.
+      if (!ended && worker_->running.load() == nullptr) {
+        worker_->changed.wait(lock, has_ended);
+        ended = true;
+      }
     }
   }
   if (ended) {

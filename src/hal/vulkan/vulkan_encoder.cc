@@ -153,19 +153,10 @@ class Translation {
     if (Failure failure = commands_.begin(once)) return failure;
     // Lists of one queue run as if a barrier stood between them.
     barrier(VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, kAny);
-    size_t index = 0;
-    for (const Command& command : list_) {
-      if (command.is_mark()) continue;
-      if (command.kind == CommandKind::barrier) {
-        wave_over_ = wave_has_work_;
-        continue;
-      }
-      const size_t own_index = index++;
-      if (work_.only != nullptr && work_.only != &command) continue;
-      if (Failure failure = add(command, own_index)) {
-        (void)commands_.end();
-        return failure;
-      }
+    Failure failure = work_.only != nullptr ? add(*work_.only) : add_all();
+    if (failure) {
+      (void)commands_.end();
+      return failure;
     }
     if (shows_host_) {
       barrier(native_ ? VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT : work_stages_,
@@ -196,7 +187,7 @@ class Translation {
       barrier(stages, stages, kAny);
       wave_over_ = false;
     }
-    wave_has_work_ = true;
+    has_work_ = true;
     native_ = native_ || native;
   }
 
@@ -213,7 +204,19 @@ class Translation {
     return {&buffer, (allocation.offset() + offset).value, bound.range.length.value};
   }
 
-  Failure add(const Command& command, size_t index) {
+  Failure add_all() {
+    for (const Command& command : list_) {
+      if (command.is_mark()) continue;
+      if (command.kind == CommandKind::barrier) {
+        wave_over_ = has_work_;
+      } else if (Failure failure = add(command)) {
+        return failure;
+      }
+    }
+    return {};
+  }
+
+  Failure add(const Command& command) {
     const bool copies = command.kind == CommandKind::copy || command.kind == CommandKind::fill;
     if (!copies && !computes_) {
       return Failure(
@@ -226,7 +229,7 @@ class Translation {
       case CommandKind::dispatch: return dispatch(command);
       case CommandKind::copy: copy(command); break;
       case CommandKind::fill: fill(command); break;
-      case CommandKind::native: return native(command, index);
+      case CommandKind::native: return native(command);
       default: break;
     }
     return {};
@@ -372,7 +375,7 @@ class Translation {
     }
   }
 
-  Failure native(const Command& command, size_t index) {
+  Failure native(const Command& command) {
     begin_command(true);
     std::array<NativeBinding, kMaxBindings> bindings;
     size_t count = 0;
@@ -400,7 +403,7 @@ class Translation {
         fmt::format("a native command{} failed as command {} of {}: {}",
                     command.label().empty() ? std::string()
                                             : fmt::format(", labelled '{}',", command.label()),
-                    index, replay_.describe(), why));
+                    list_.index_of(command), replay_.describe(), why));
   }
 
   const VulkanCore& core_;
@@ -413,7 +416,7 @@ class Translation {
   const bool computes_;
   const VkPipelineStageFlags2 work_stages_;
 
-  bool wave_has_work_ = false;
+  bool has_work_ = false;
   bool wave_over_ = false;  // a barrier is due before the next command
   bool shows_host_ = false;
   bool native_ = false;

@@ -81,6 +81,7 @@ RUNTIME_SCENARIO(pytorch_23729_reallocate_with_no_other_room) {
   const auto y = a->allocate(1_KiB, "y");
   put(*a, y, 77);
   run_affine(rig, *a, in_place(y), 5);
+  rig.make_room_for_readbacks();
   EXPECT_EQ(value_of(*a, y), 159);
   EXPECT_EQ(value_of(*b, out), 2);
 }
@@ -137,6 +138,7 @@ RUNTIME_SCENARIO(pytorch_188655_next_life_waits_for_every_stream) {
   const auto y = a->allocate(1_KiB, "y");
   put(*a, y, 99);
   a->flush();
+  rig.make_room_for_readbacks();
   EXPECT_EQ(value_of(*c, out_c), 3);
   EXPECT_EQ(value_of(*b, out_b), 2);
   EXPECT_EQ(value_of(*a, y), 99);
