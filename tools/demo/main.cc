@@ -100,7 +100,8 @@ int main(int argc, char** argv) {
       ->check(CLI::Range(1000ULL, 100'000'000ULL))
       ->capture_default_str();
   bool devices = false;
-  app.add_flag("--devices", devices, "only list the devices found here, and why some cannot be used");
+  app.add_flag("--devices", devices,
+               "only list the devices found here, and why some cannot be used");
   CLI11_PARSE(app, argc, argv);
   try {
     if (devices) {

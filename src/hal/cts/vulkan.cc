@@ -45,17 +45,17 @@ void fail_the_test(const Violation& violation) {
   if (!violation.is_note()) ADD_FAILURE() << to_string(violation.kind) << ": " << violation.message;
 }
 
-using Wrapper = Ref<Device> (*)(Ref<Device>);
-Ref<Device> plain(Ref<Device> device) { return device; }
-Ref<Device> validated(Ref<Device> device) {
-  return ValidateDevice::wrap(std::move(device), {fail_the_test});
+using Wrapper = Ref<Device> (*)(const Ref<Device>&);
+Ref<Device> plain(const Ref<Device>& device) { return device; }
+Ref<Device> validated(const Ref<Device>& device) {
+  return ValidateDevice::wrap(device, {fail_the_test});
 }
 
 // Long enough for what can finish, short for what cannot.
 constexpr sync::Duration kCloseBound = std::chrono::milliseconds(20);
 
 // The adversary on a thread of its own: hostile, and still what the contract allows.
-Ref<Device> hostile(Ref<Device> device) {
+Ref<Device> hostile(const Ref<Device>& device) {
   return validated(AdversaryDevice::wrap(device, {7, {}, kCloseBound}));
 }
 
@@ -70,7 +70,7 @@ bool add(std::string name, const VulkanOptions& options, Wrapper wrap = plain,
                             own.close_bound = kCloseBound;
                             auto opened = open_vulkan(own);
                             if (!opened) return opened.failure();
-                            return wrap(std::move(opened.value()));
+                            return wrap(opened.value());
                           },
                           spirv, unsupported, why_no_vulkan});
 }

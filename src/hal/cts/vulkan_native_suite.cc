@@ -17,6 +17,7 @@ VkCommandBuffer stream_of(const NativeCall& call) {
 }
 
 VkBuffer buffer_of(const NativeBinding& binding) {
+  // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle, which Vulkan has as a pointer
   return reinterpret_cast<VkBuffer>(binding.buffer);
 }
 

@@ -15,7 +15,6 @@ namespace holdfast::hal::cts {
 namespace {
 
 using ::testing::AllOf;
-using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 constexpr size_t kElements = 1000;

@@ -14,7 +14,7 @@ class VulkanCommands final : private VulkanObject {
  public:
   static Result<std::unique_ptr<VulkanCommands>> create(const std::shared_ptr<VulkanCore>& core,
                                                         uint32_t family);
-  ~VulkanCommands();
+  ~VulkanCommands() override;
 
   VkCommandBuffer handle() const noexcept { return buffer_; }
   uint32_t family() const noexcept { return family_; }

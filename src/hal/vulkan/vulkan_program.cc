@@ -64,8 +64,8 @@ Result<VulkanProgram::Recorded*> VulkanProgram::take(const CommandList& replay, 
     if (found == nullptr && replaceable) {
       found = recorded_[oldest].get();
       found->valid = false;
-      found->slots = std::move(slots);
-      found->parameters = std::move(own_parameters);
+      found->slots = slots;
+      found->parameters = own_parameters;
     } else if (replaceable && recorded_.size() > kMaxIdle) {
       // More were in flight once.
       surplus = std::move(recorded_[oldest]);

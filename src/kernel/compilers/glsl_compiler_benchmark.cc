@@ -77,8 +77,8 @@ void compile(benchmark::State& state, const GlslSource& source) {
     benchmark::DoNotOptimize(module);
   }
 }
-BENCHMARK_CAPTURE(compile, small, small())->Name("glsl_compile/small");
-BENCHMARK_CAPTURE(compile, large, large())->Name("glsl_compile/large");
+BENCHMARK_CAPTURE(compile, small, small())->Name("glsl_compile_small/ours");
+BENCHMARK_CAPTURE(compile, large, large())->Name("glsl_compile_large/ours");
 
 // The text's own macros cost a second pass.
 GlslSource with_macro() {
@@ -86,7 +86,7 @@ GlslSource with_macro() {
   source.text = "#define UNUSED(x) x\n" + source.text;
   return source;
 }
-BENCHMARK_CAPTURE(compile, macro, with_macro())->Name("glsl_compile/small_with_macro");
+BENCHMARK_CAPTURE(compile, macro, with_macro())->Name("glsl_compile_small_with_macro/ours");
 
 }  // namespace
 }  // namespace holdfast::kernel

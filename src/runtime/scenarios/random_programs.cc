@@ -767,8 +767,10 @@ class Execution {
       return stream.native(
           [fill = fill_buffer_, word = step.value * 0x01010101U](const hal::NativeCall& call) {
             const hal::NativeBinding& to = call.native_bindings[0];
-            fill(static_cast<VkCommandBuffer>(call.native_stream),
-                 reinterpret_cast<VkBuffer>(to.buffer), to.offset, to.length, word);
+            // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle, which Vulkan has as a pointer
+            const auto buffer = reinterpret_cast<VkBuffer>(to.buffer);
+            fill(static_cast<VkCommandBuffer>(call.native_stream), buffer, to.offset, to.length,
+                 word);
           },
           {&binding, 1});
     }
