@@ -1,4 +1,5 @@
 #include "holdfast/hal/devices.h"
+#include "holdfast/testing/variable.h"
 
 #include <gmock/gmock.h>
 
@@ -9,30 +10,9 @@
 namespace holdfast::hal {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-// Sets a variable for a scope; null unsets it.
-class Variable {
- public:
-  Variable(const char* name, const char* value) : name_(name) {
-    if (const char* before = std::getenv(name)) before_ = before;  // NOLINT(concurrency-mt-unsafe)
-    set(value);
-  }
-  ~Variable() { set(before_ ? before_->c_str() : nullptr); }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  void set(const char* value) {
-    if (value != nullptr) {
-      ::setenv(name_, value, 1);  // NOLINT(concurrency-mt-unsafe)
-    } else {
-      ::unsetenv(name_);  // NOLINT(concurrency-mt-unsafe)
-    }
-  }
-  const char* name_;
-  std::optional<std::string> before_;
-};
+using holdfast::testing::Variable;
 
 std::string opened_as(const char* name) {
   const auto opened = open_device(name);

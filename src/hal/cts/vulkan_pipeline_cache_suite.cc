@@ -5,6 +5,7 @@
 
 #include "holdfast/base/log.h"
 #include "holdfast/hal/cts/vulkan_cts.h"
+#include "holdfast/testing/variable.h"
 
 // Compiled pipelines on disk: a file for each device and driver, in the cache folder.
 
@@ -14,28 +15,7 @@ namespace {
 using ::testing::HasSubstr;
 namespace fs = std::filesystem;
 
-// Sets a variable for a scope. The tests of this file start no thread that reads the environment.
-class Variable {
- public:
-  Variable(const char* name, const std::string& value) : name_(name) {
-    const char* const before = ::getenv(name);  // NOLINT(concurrency-mt-unsafe)
-    if (before != nullptr) before_ = before;
-    ::setenv(name, value.c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
-  }
-  ~Variable() {
-    if (before_) {
-      ::setenv(name_, before_->c_str(), 1);  // NOLINT(concurrency-mt-unsafe)
-    } else {
-      ::unsetenv(name_);  // NOLINT(concurrency-mt-unsafe)
-    }
-  }
-  Variable(const Variable&) = delete;
-  Variable& operator=(const Variable&) = delete;
-
- private:
-  const char* name_;
-  std::optional<std::string> before_;
-};
+using holdfast::testing::Variable;
 
 class VulkanPipelineCache : public ::testing::Test {
  protected:
@@ -56,7 +36,7 @@ class VulkanPipelineCache : public ::testing::Test {
   // Opens a device, makes a kernel and closes the device.
   void use_a_device() {
     const Variable on("HOLDFAST_DISK_CACHE", "1");
-    const Variable where("HOLDFAST_CACHE_DIR", folder_.string());
+    const Variable where("HOLDFAST_CACHE_DIR", folder_.c_str());
     make_a_kernel();
   }
   static void make_a_kernel() {
@@ -107,7 +87,7 @@ TEST_F(VulkanPipelineCache, that_is_damaged_is_reported_and_replaced) {
 TEST_F(VulkanPipelineCache, is_not_there_where_it_is_turned_off) {
   {
     const Variable off("HOLDFAST_DISK_CACHE", "0");
-    const Variable where("HOLDFAST_CACHE_DIR", folder_.string());
+    const Variable where("HOLDFAST_CACHE_DIR", folder_.c_str());
     make_a_kernel();
   }
   EXPECT_TRUE(files().empty());
@@ -116,7 +96,7 @@ TEST_F(VulkanPipelineCache, is_not_there_where_it_is_turned_off) {
 TEST_F(VulkanPipelineCache, that_cannot_be_written_costs_nobody_anything) {
   std::ofstream(folder_ / "file") << "in the way";
   const Variable on("HOLDFAST_DISK_CACHE", "1");
-  const Variable where("HOLDFAST_CACHE_DIR", (folder_ / "file" / "folder").string());
+  const Variable where("HOLDFAST_CACHE_DIR", (folder_ / "file" / "folder").c_str());
   make_a_kernel();
   EXPECT_EQ(files().size(), 1U);
 }
