@@ -39,6 +39,8 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   info.queues = options.queues > 0 ? options.queues : static_cast<uint32_t>(core->queues.size());
   info.copy_queues = options.copy_queues.value_or(static_cast<uint32_t>(core->copy_queues.size()));
   const uint32_t* const groups = core->limits.maxComputeWorkGroupCount;
+  info.max_group_threads = core->limits.maxComputeWorkGroupInvocations;
+  info.module_form = ModuleForm::spirv;
   info.max_groups = {std::min(groups[0], 0x7fffffffU), std::min(groups[1], 0xffffU),
                      std::min(groups[2], 0xffffU)};
   info.max_buffer = core->max_buffer;

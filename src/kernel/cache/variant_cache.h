@@ -1,0 +1,97 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "holdfast/base/id.h"
+#include "holdfast/base/ref.h"
+#include "holdfast/base/sync/time_point.h"
+#include "holdfast/kernel/cache/disk_cache.h"
+#include "holdfast/kernel/cache/signature_key.h"
+
+namespace holdfast::kernel {
+
+struct KernelTag {};
+using KernelId = Id<KernelTag>;  // of a Kernel object; never reused
+
+// A compiled kernel for one signature. Immutable. Lists hold the pipeline, not this.
+class Variant final : public RefCounted {
+ public:
+  Variant(Ref<hal::Pipeline> pipeline_of, Interface how, Bytes size)
+      : pipeline(std::move(pipeline_of)), interface(std::move(how)), bytes(size) {}
+  const Ref<hal::Pipeline> pipeline;
+  const Interface interface;
+  const Bytes bytes;  // code and key
+};
+
+struct CacheLimits {
+  size_t variants = 4096;
+  Bytes bytes = 256_MiB;
+};
+
+struct CacheStats {
+  uint64_t hits = 0;    // found by signature
+  uint64_t misses = 0;  // had to look further: one of the four below
+  uint64_t shared = 0;  // found by content: another kernel object or spelling had made it
+  uint64_t disk_hits = 0;
+  uint64_t compiles = 0;          // of the compiler, that succeeded
+  uint64_t failures = 0;          // that failed, also where waiters shared them
+  uint64_t waits = 0;             // calls that waited for a compile of another's
+  uint64_t evictions = 0;         // dropped because of the limits
+  sync::Duration compile_time{};  // of all compiles, failed ones too
+  size_t variants = 0;            // now
+  Bytes bytes{};                  // now
+};
+
+// Compiled kernels of one device, in memory. Thread-safe.
+//
+// get() finds a variant by (kernel, signature) without making any text. Where that misses, the
+// job's content decides: a whole ContentKey, compared byte by byte. N tasks that need the same new
+// content make one compile, of which the others wait for the outcome; different contents compile in
+// parallel. No lock is held while text is made, compiled, loaded, read or written. A failure is
+// given to all who waited, and leaves no entry: the next call tries again.
+//
+// Bounded by count and by bytes, least recently used out first; a single variant larger than the
+// limit lives alone. Eviction and clear() drop the cache's own reference and nothing else: whoever
+// has the variant, or a list with its pipeline, keeps it.
+class VariantCache {
+ public:
+  // Keeps the device and the toolchain. `disk` may be null.
+  VariantCache(Ref<hal::Device> device, std::shared_ptr<Toolchain> toolchain,
+               std::shared_ptr<DiskCache> disk, CacheLimits limits = {});
+  ~VariantCache();
+  VariantCache(const VariantCache&) = delete;
+  VariantCache& operator=(const VariantCache&) = delete;
+
+  // Pure and slow; called at most once for each get(), with no lock held.
+  using MakeJob = std::function<Result<CompileJob>()>;
+
+  // Cost of a hit: one lock, one hash, one comparison.
+  Result<Ref<const Variant>> get(KernelId kernel, const SignatureKey& signature,
+                                 const MakeJob& make_job);
+  // Null where it is not there; counts as a hit where it is.
+  Ref<const Variant> find(KernelId kernel, const SignatureKey& signature);
+
+  struct Wanted {
+    KernelId kernel;
+    SignatureKey signature;
+    MakeJob make_job;
+  };
+  // Makes all of them, several at a time, with as few runs of the compiler as is fast. Returns a
+  // Failure for each, in order; none where it is there now.
+  std::vector<Failure> warm_up(std::span<const Wanted> wanted);
+
+  // What is being compiled is not affected, and is kept when it is done.
+  void clear();
+  void set_limits(CacheLimits limits);
+  CacheStats stats() const;
+  DiskCacheStats disk_stats() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,42 @@
+#pragma once
+
+// Between a CPU kernel and what runs it. This text is included by both: by the host as a header, by
+// generated code as the start of its preamble. So it includes nothing and uses fundamental types.
+//
+// The kernel is a shared object with one entry point, extern "C" void ENTRY(const hf_call*). It
+// runs the threadgroups [first_group, end_group) of the grid, counted with x fastest.
+
+struct hf_host;
+
+struct hf_call {
+  void* const* buffers;             // by binding index
+  const unsigned long* bytes;       // of each
+  const unsigned char* parameters;  // LaunchBlock, then the fields; 16-byte aligned
+  unsigned long first_group;
+  unsigned long end_group;
+  hf_host* host;
+};
+
+// What a kernel asks of the host. The calls that return nothing raise: they unwind the kernel's
+// frames, which hold nothing.
+struct hf_host {
+  // Runs item(data, t) for t in [0, threads), each on a stack of its own, so that they can meet at
+  // barriers. Returns when all have returned.
+  void (*run_group)(hf_host*, unsigned threads, void (*item)(void* data, unsigned thread),
+                    void* data);
+  // Called by an item: returns once all items of the group (or of its simdgroup of 32) have called
+  // it. `line` is the author's, for the message when some of them returned instead.
+  void (*barrier)(hf_host*, unsigned line);
+  void (*simd_barrier)(hf_host*, unsigned line);
+  void (*out_of_bounds)(hf_host*, const char* file, unsigned line, const char* buffer, long index,
+                        unsigned long size);
+  void (*assertion)(hf_host*, const char* file, unsigned line, const char* expression);
+  // Of the item that runs now. Valid inside run_group.
+  unsigned thread;
+  unsigned threads;
+  // 16 bytes for each lane of the current simdgroup, twice: items write their own, meet at
+  // simd_barrier, and read the others'. `parity` says which of the two is next; it is the item's
+  // own, and changes with every exchange.
+  unsigned char (*slots)[32][16];
+  unsigned char* parity;
+};

@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/base/error.h"
+#include "holdfast/hal/pipeline.h"
+
+namespace holdfast::kernel {
+
+// Languages that kernel text is made into.
+enum class Target : uint8_t { cpp, cuda };
+const char* to_string(Target target);
+
+// What math functions and the optimizer may do. Fast: as -ffast-math; the body sees __FAST_MATH__.
+enum class MathMode : uint8_t { safe, fast };
+
+// Text that one kind of device takes as it is, or a finished module: what exists already, or what
+// the kernel language cannot say. Used instead of the body on devices that take it.
+enum class NativeKind : uint8_t { cpp, cuda, glsl, spirv, ptx, cubin };
+const char* to_string(NativeKind kind);
+
+struct Native {
+  NativeKind kind = NativeKind::glsl;
+  std::string text{};               // cpp, cuda, glsl, ptx
+  std::vector<std::byte> module{};  // spirv, cubin
+  std::string entry_point = "main";
+  // Arguments by name, in the order of the module's binding indices, each once. Empty: inputs,
+  // in_place, outputs.
+  std::vector<std::string> bindings{};
+  hal::SpirvBindings reaches = hal::SpirvBindings::descriptors;  // glsl, spirv
+};
+
+// A kernel as its author writes it: plain data. The body is the inside of a function, in the
+// language of docs/kernels.md; arguments are known in it by these names. Each input, in_place and
+// output `x` is a pointer to its elements (a 0-d input: a plain value), and `x_shape`, `x_strides`
+// and `x_ndim` exist where body uses them as whole identifiers.
+struct Definition {
+  std::string name{};
+  std::vector<std::string> inputs{};
+  std::vector<std::string> outputs{};
+  std::vector<std::string> in_place{};  // read and written
+  std::string source{};                 // the body
+  std::string header{};                 // before it, at namespace scope: helpers, templates, macros
+  bool atomic_outputs = false;          // outputs are pointers to atomic<T>
+  MathMode math = MathMode::safe;
+  // Where the body is; with an empty source it is read from there. Messages and debuggers name it.
+  std::string file{};
+  std::vector<Native> natives{};
+  bool verbose = false;  // generated text is logged when it is compiled (topic kernels)
+};
+
+// What is wrong with a definition, as a sentence: a name that is no identifier, is reserved or
+// given twice; no output; no body; too many arguments; a native of unknown bindings. Cheap; nothing
+// is compiled.
+Failure check(const Definition& definition);
+
+// Whether kernel text cannot use it as a name: keywords, what the language defines, and everything
+// that begins with hf_ or with two underscores.
+bool is_reserved(std::string_view name);
+bool is_identifier(std::string_view name);
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "holdfast/kernel/interface.h"
+#include "holdfast/kernel/signature.h"
+
+namespace holdfast::kernel {
+
+struct GenerateOptions {
+  Target target = Target::cpp;
+  bool bounds = false;  // every index into a buffer is checked (HOLDFAST_BOUNDS)
+};
+
+// A text of the author's that stands in the generated one, for messages.
+struct SourceText {
+  std::string file{};  // as #line names it: Definition::file, or "NAME" and "NAME.header"
+  std::string text{};
+};
+
+struct GeneratedKernel {
+  std::string text{};         // without the preamble
+  std::string preamble{};     // what stands before it: the language's names, of constant content
+  std::string entry_point{};  // extern "C"
+  Interface interface {};
+  MathMode math = MathMode::safe;
+  std::vector<SourceText> sources{};  // header, body
+};
+
+// One pure piece: (definition, call signature, target) -> text. Both must have passed check(). The
+// same arguments give the same text in every process and on every machine.
+//
+// Lines of the author's text keep their numbers (#line) and columns.
+GeneratedKernel generate(const Definition& definition, const CallSignature& signature,
+                         const GenerateOptions& options);
+
+// Changes with everything that generate() makes of the same arguments: part of every cache key.
+// A digest of the preambles and a number for the rest.
+const std::string& generator_version();
+
+}  // namespace holdfast::kernel

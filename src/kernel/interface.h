@@ -1,0 +1,66 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "holdfast/base/bytes.h"
+#include "holdfast/hal/access.h"
+#include "holdfast/hal/pipeline.h"
+
+namespace holdfast::kernel {
+
+// How a compiled kernel is called: what the generator decided and a launch fills in.
+
+enum class ArgumentGroup : uint8_t { input, in_place, output };
+
+// Binding i of the pipeline.
+struct BindingUse {
+  ArgumentGroup group = ArgumentGroup::input;
+  uint32_t index = 0;  // in its group
+  hal::Access access = hal::Access::read;
+  friend bool operator==(const BindingUse&, const BindingUse&) = default;
+};
+
+enum class FieldKind : uint8_t {
+  shape,    // int32 for each dimension of a binding's argument
+  strides,  // int64 for each, in elements
+  ndim,     // int32
+  param     // a param's bytes
+};
+// A part of the parameter bytes, naturally aligned.
+struct ParameterField {
+  FieldKind kind = FieldKind::param;
+  uint32_t index = 0;  // of the binding, or of the param in the signature
+  uint32_t count = 1;  // elements: the rank for shape and strides
+  Bytes offset{};
+  Bytes size{};  // of all elements
+  friend bool operator==(const ParameterField&, const ParameterField&) = default;
+};
+
+// What generated kernels find at the start of their parameters; native ones have none.
+struct LaunchBlock {
+  uint32_t grid[3];              // threads
+  uint32_t group[3];             // threads of a whole threadgroup
+  uint32_t first_group[3];       // added to the group's position: grids dispatched in parts
+  uint32_t groups_per_dispatch;  // on the CPU: threadgroups that one group of the device runs
+};
+static_assert(sizeof(LaunchBlock) == 40);
+
+// Whether threads of a group need each other, and so what runs them.
+enum class Cooperation : uint8_t {
+  none,     // any order of all threads of the grid will do
+  groups,   // the body asks for its place in the threadgroup
+  barriers  // barriers or simdgroup operations: threads of a group run in step
+};
+
+struct Interface {
+  std::vector<BindingUse> bindings{};
+  std::vector<ParameterField> fields{};
+  Bytes parameter_bytes{};  // the launch block, where there is one, and all fields
+  bool has_launch_block = true;
+  Cooperation cooperation = Cooperation::none;
+  friend bool operator==(const Interface&, const Interface&) = default;
+};
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,81 @@
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "holdfast/kernel/kernel.h"
+#include "holdfast/runtime/stream.h"
+
+namespace holdfast::kernel {
+
+// Memory with a type and a shape, as an argument of a kernel. Borrowed for the call.
+struct ArrayRef {
+  const Ref<hal::Allocation>& memory;
+  Dtype dtype = Dtype::float32;
+  std::span<const int64_t> shape{};
+  std::span<const int64_t> strides{};  // in elements; empty: row-contiguous
+  Bytes offset{};                      // of the first element
+};
+
+struct Size3 {
+  uint32_t x = 1;
+  uint32_t y = 1;
+  uint32_t z = 1;
+  constexpr uint64_t count() const noexcept { return uint64_t{x} * y * z; }
+  friend bool operator==(const Size3&, const Size3&) = default;
+};
+
+struct Launch {
+  std::span<const ArrayRef> inputs{};
+  std::span<const ArrayRef> outputs{};
+  std::span<const ArrayRef> in_place{};
+  Size3 grid{};         // threads, as in Metal's dispatchThreads: no surplus thread exists
+  Size3 threadgroup{};  // threads; at an edge of the grid groups are smaller
+  std::span<const Constant> constants{};
+  std::span<const Param> params{};
+  std::string_view label{};
+};
+
+// The kernels of one Context: variants in memory and on disk. Thread-safe; keeps the Context's
+// device alive, not the Context.
+class KernelRuntime {
+ public:
+  struct Options {
+    CacheLimits limits{};
+    std::shared_ptr<Toolchain> toolchain{};  // by default the device's
+    std::shared_ptr<DiskCache> disk = DiskCache::from_environment();
+    bool bounds = false;  // HOLDFAST_BOUNDS=1 has the same effect
+  };
+  explicit KernelRuntime(const Ref<runtime::Context>& context);
+  KernelRuntime(const Ref<runtime::Context>& context, Options options);
+
+  // Compiles what is missing, then records one dispatch. UsageError before anything is compiled or
+  // recorded: an argument of another count, a shape that does not fit in its memory, a threadgroup
+  // that is empty or larger than the device allows, an output that shares bytes with another
+  // argument, and all that check() finds. Compile errors: see Toolchain. Nothing is recorded then.
+  void launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch);
+  void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch);
+
+  // Only compiles: the variant that such a launch would use.
+  Ref<const Variant> prepare(const Kernel& kernel, const Launch& launch);
+  // Compiles ahead, in parallel. A Failure for each signature, in order; none where it is there.
+  std::vector<Failure> warm_up(const Kernel& kernel, std::span<const CallSignature> signatures);
+  // The text that the call would be compiled from, with its preamble.
+  std::string generated_text(const Kernel& kernel, const CallSignature& signature) const;
+
+  VariantCache& cache() noexcept { return *cache_; }
+
+ private:
+  Result<CompileJob> make_job(const Kernel& kernel, const CallSignature& signature) const;
+  Ref<const Variant> variant_for(const Kernel& kernel, const Launch& launch);
+
+  Ref<hal::Device> device_;
+  GenerateOptions generate_;
+  std::vector<NativeKind> natives_;  // that the device takes, best first
+  bool generates_ = true;            // whether text can be generated for it
+  std::unique_ptr<VariantCache> cache_;
+};
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <bit>
+#include <concepts>
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "holdfast/kernel/definition.h"
+#include "holdfast/kernel/dtype.h"
+
+namespace holdfast::kernel {
+
+// Compiled in: each value is a variant of its own.
+using ConstantValue = std::variant<bool, int64_t, Dtype>;
+struct Constant {
+  std::string name;
+  ConstantValue value;
+  friend bool operator==(const Constant&, const Constant&) = default;
+};
+
+// A run-time value of a kernel parameter: no new variant. C++ types keep their width, except that
+// double, which most GPUs lack, is float32; of_float64 makes one.
+struct Scalar {
+  Dtype dtype = Dtype::int32;
+  uint64_t bits = 0;  // the low bytes, as the dtype lays them out
+
+  Scalar() = default;
+  Scalar(std::same_as<bool> auto v) : dtype(Dtype::bool_), bits(v ? 1 : 0) {}
+  Scalar(int32_t v) : dtype(Dtype::int32), bits(static_cast<uint32_t>(v)) {}
+  Scalar(uint32_t v) : dtype(Dtype::uint32), bits(v) {}
+  Scalar(int64_t v) : dtype(Dtype::int64), bits(static_cast<uint64_t>(v)) {}
+  Scalar(uint64_t v) : dtype(Dtype::uint64), bits(v) {}
+  Scalar(float v) : dtype(Dtype::float32), bits(std::bit_cast<uint32_t>(v)) {}
+  Scalar(double v) : Scalar(static_cast<float>(v)) {}
+  static Scalar of_float64(double v) {
+    Scalar s;
+    s.dtype = Dtype::float64;
+    s.bits = std::bit_cast<uint64_t>(v);
+    return s;
+  }
+};
+struct Param {
+  std::string name;
+  Scalar value;
+};
+struct ParamType {
+  std::string name;
+  Dtype dtype = Dtype::int32;
+  friend bool operator==(const ParamType&, const ParamType&) = default;
+};
+
+struct ArgumentType {
+  Dtype dtype = Dtype::float32;
+  // Dimensions. A variant depends on them only where the kernel uses the argument's shape, strides
+  // or ndim, and on whether they are zero; elsewhere callers may give any.
+  uint32_t rank = 1;
+  friend bool operator==(const ArgumentType&, const ArgumentType&) = default;
+};
+
+// All that a call adds to a definition to decide its code.
+struct CallSignature {
+  std::vector<ArgumentType> inputs{};
+  std::vector<ArgumentType> outputs{};
+  std::vector<ArgumentType> in_place{};
+  std::vector<Constant> constants{};
+  std::vector<ParamType> params{};
+  friend bool operator==(const CallSignature&, const CallSignature&) = default;
+};
+
+inline constexpr uint32_t kMaxRank = 8;
+
+// What is wrong with calling a checked definition like this, as a sentence: a count that differs, a
+// constant or param that is unknown (neither body, header nor natives use the name), given twice,
+// reserved or an argument's; a rank above kMaxRank; a 0-d output is fine.
+Failure check(const Definition& definition, const CallSignature& signature);
+
+// "x: float16[2], w: float16[2] -> y: float16[2]; T = float16, N = 768; eps: float32", for messages
+// and logs: what tells variants of a kernel apart.
+std::string describe(const Definition& definition, const CallSignature& signature);
+
+}  // namespace holdfast::kernel
