@@ -35,6 +35,12 @@ std::string_view ablation_token(Ablation ablation) {
     case Ablation::lock_held_while_holds_drop: return "lock-held-while-holds-drop";
     case Ablation::fifo_of_three_drains: return "fifo-of-three-drains";
     case Ablation::drain_every_32_flushes: return "drain-every-32-flushes";
+    case Ablation::kernel_key_by_name: return "kernel-key-by-name";
+    case Ablation::kernel_key_clear_on_mismatch: return "kernel-key-clear-on-mismatch";
+    case Ablation::evicted_in_flight: return "evicted-in-flight";
+    case Ablation::cached_before_compiled: return "cached-before-compiled";
+    case Ablation::hash_without_equality: return "hash-without-equality";
+    case Ablation::key_without_lengths: return "key-without-lengths";
   }
   return "";
 }

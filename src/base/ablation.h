@@ -36,12 +36,21 @@ enum class Ablation : unsigned {
   point_before_error,          // a failed Point answers before its error is stored
   lock_held_while_holds_drop,  // users' deleters run with the lock of retirement held
   fifo_of_three_drains,        // more than three displaced submissions: wait for the whole queue
-  drain_every_32_flushes       // every 32nd flush waits for the whole queue
+  drain_every_32_flushes,      // every 32nd flush waits for the whole queue
+  // Kernels
+  kernel_key_by_name,            // a kernel is its name
+  kernel_key_clear_on_mismatch,  // and another content replaces and destroys the pipeline it had
+  evicted_in_flight,             // lists leave it to the cache to keep their pipelines
+  cached_before_compiled,        // an entry is made before its compile succeeds
+  hash_without_equality,         // keys with equal hashes are taken to be equal
+  key_without_lengths            // the fields of a key follow each other without their lengths
 };
 
 #ifdef HOLDFAST_ABLATIONS
 
-inline constexpr unsigned kAblationCount = 20;
+inline constexpr unsigned kAblationCount = 26;
+// From this one on they are of the kernel cache; src/kernel/cache/ablations_test.cc kills them.
+inline constexpr Ablation kFirstKernelAblation = Ablation::kernel_key_by_name;
 // The kebab-case token of HOLDFAST_ABLATE.
 std::string_view ablation_token(Ablation ablation);
 

@@ -62,8 +62,11 @@ class Descriptor {
  public:
   explicit Descriptor(int fd) noexcept : fd_(fd) {}
   ~Descriptor() { close(); }
-  Descriptor(const Descriptor&) = delete;
-  Descriptor& operator=(const Descriptor&) = delete;
+  Descriptor(Descriptor&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Descriptor& operator=(Descriptor&& other) noexcept {
+    std::swap(fd_, other.fd_);
+    return *this;
+  }
 
   explicit operator bool() const noexcept { return fd_ >= 0; }
   int get() const noexcept { return fd_; }
@@ -150,16 +153,28 @@ int make_private_folders(const std::filesystem::path& folder) {
   return 0;
 }
 
-// A file under a name of its own, gone with this object unless it was moved to another name.
+constexpr std::string_view kTemporaryPrefix = ".holdfast-";
+
+// A file in an open folder under a name of its own, gone with this object unless it was moved to
+// another name.
 class TemporaryFile {
  public:
   // Where it cannot be made, ok() is false and errno says why. Mode 0600.
-  explicit TemporaryFile(const std::filesystem::path& folder)
-      : name_((folder / ".holdfast-XXXXXX").native()),
-        file_(::mkostemp(name_.data(), O_CLOEXEC)),
-        exists_(static_cast<bool>(file_)) {}
+  explicit TemporaryFile(int folder) : folder_(folder) {
+    // Others may use the folder at the same time, and killed ones may have left names behind.
+    constexpr int kAttempts = 100;
+    for (int i = 0; i < kAttempts && !exists_; ++i) {
+      uint64_t random = 0;
+      if (::getentropy(&random, sizeof random) != 0) return;
+      name_ = fmt::format("{}{:016x}", kTemporaryPrefix, random);
+      file_ = Descriptor(
+          ::openat(folder, name_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+      exists_ = static_cast<bool>(file_);
+      if (!exists_ && errno != EEXIST) return;
+    }
+  }
   ~TemporaryFile() {
-    if (exists_) ::unlink(name_.c_str());
+    if (exists_) ::unlinkat(folder_, name_.c_str(), 0);
   }
   TemporaryFile(const TemporaryFile&) = delete;
   TemporaryFile& operator=(const TemporaryFile&) = delete;
@@ -167,16 +182,17 @@ class TemporaryFile {
   bool ok() const noexcept { return exists_; }
   bool write(std::span<const std::byte> bytes) const { return write_all(file_.get(), bytes); }
   bool close() noexcept { return file_.close(); }
-  bool move_to(const std::filesystem::path& path) noexcept {
-    if (::rename(name_.c_str(), path.c_str()) != 0) return false;
+  bool move_to(const std::string& name) noexcept {
+    if (::renameat(folder_, name_.c_str(), folder_, name.c_str()) != 0) return false;
     exists_ = false;
     return true;
   }
 
  private:
+  int folder_;
   std::string name_;
-  Descriptor file_;
-  bool exists_;
+  Descriptor file_{-1};
+  bool exists_ = false;
 };
 
 }  // namespace
@@ -185,8 +201,12 @@ CheckedBytes read_checked_file(const std::filesystem::path& path, std::string_vi
   // O_NONBLOCK: opening a pipe that somebody put there must not wait for its writer.
   const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file) return {};
+  return read_checked_file(file.get(), key);
+}
+
+CheckedBytes read_checked_file(int descriptor, std::string_view key) {
   try {
-    return read_open_file(file.get(), key);
+    return read_open_file(descriptor, key);
   } catch (const std::bad_alloc&) {
     return {};
   } catch (const std::length_error&) {
@@ -200,6 +220,13 @@ Failure write_checked_file(const std::filesystem::path& path, std::string_view k
   if (const int error = make_private_folders(folder)) {
     return cannot_write(path, "making its folder", error);
   }
+  const Descriptor opened(::open(folder.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  if (!opened) return cannot_write(path, "opening its folder", errno);
+  return write_checked_file(opened.get(), path.filename().native(), path, key, bytes);
+}
+
+Failure write_checked_file(int folder, const std::string& name, const std::filesystem::path& path,
+                           std::string_view key, std::span<const std::byte> bytes) {
   TemporaryFile file(folder);
   if (!file.ok()) return cannot_write(path, "making a temporary file beside it", errno);
   const Header header{
@@ -208,9 +235,19 @@ Failure write_checked_file(const std::filesystem::path& path, std::string_view k
       !file.write(bytes) || !file.close()) {
     return cannot_write(path, "writing a temporary file beside it", errno);
   }
-  if (!file.move_to(path)) return cannot_write(path, "renaming a temporary file to it", errno);
+  if (!file.move_to(name)) return cannot_write(path, "renaming a temporary file to it", errno);
   return {};
 }
+
+Failure make_private_folder(const std::filesystem::path& path) {
+  const int error = make_private_folders(path);
+  if (error == 0) return {};
+  return {ErrorCode::environment,
+          fmt::format("the folder '{}' cannot be made: {}; choose another with HOLDFAST_CACHE_DIR",
+                      path.native(), reason(error))};
+}
+
+bool is_temporary_name(std::string_view name) { return name.starts_with(kTemporaryPrefix); }
 
 std::filesystem::path cache_folder() {
   if (!env::flag("HOLDFAST_DISK_CACHE").value_or(true)) return {};

@@ -34,7 +34,7 @@ struct State {
       if (!known) {
         print_line({true, Topic::device,
                     fmt::format("HOLDFAST_LOG names the topic '{}', which does not exist; topics "
-                                "are device, memory, waits, shutdown, all",
+                                "are device, memory, waits, shutdown, kernels, all",
                                 word)});
       }
     }
@@ -67,6 +67,7 @@ const char* to_string(Topic topic) {
     case Topic::memory: return "memory";
     case Topic::waits: return "waits";
     case Topic::shutdown: return "shutdown";
+    case Topic::kernels: return "kernels";
   }
   return "unknown";
 }
@@ -91,5 +92,6 @@ void note_text(Topic topic, std::string_view text) noexcept {
   if (enabled(topic)) send({false, topic, text});
 }
 void warn_text(Topic topic, std::string_view text) noexcept { send({true, topic, text}); }
+void tell_text(Topic topic, std::string_view text) noexcept { send({false, topic, text}); }
 
 }  // namespace holdfast::log

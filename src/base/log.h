@@ -10,8 +10,8 @@ namespace holdfast::log {
 
 // Warnings reach the sink always. Notes belong to a topic and reach it only while that topic is
 // on (HOLDFAST_LOG, comma-separated; "all" is every topic).
-enum class Topic : unsigned { device, memory, waits, shutdown };
-inline constexpr unsigned kTopicCount = 4;
+enum class Topic : unsigned { device, memory, waits, shutdown, kernels };
+inline constexpr unsigned kTopicCount = 5;
 const char* to_string(Topic topic);
 
 struct Message {
@@ -34,6 +34,8 @@ void set_enabled(Topic topic, bool on) noexcept;
 // Never throw: a sink that throws is reported on stderr.
 void note_text(Topic topic, std::string_view text) noexcept;
 void warn_text(Topic topic, std::string_view text) noexcept;
+// What somebody asked for elsewhere: no warning, and not a matter of topics.
+void tell_text(Topic topic, std::string_view text) noexcept;
 
 template <typename... Args>
 void note(Topic topic, fmt::format_string<Args...> format, Args&&... args) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <iterator>
 #include <stdexcept>
 #include <vector>
 
@@ -16,7 +17,9 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
 
-constexpr Topic kTopics[] = {Topic::device, Topic::memory, Topic::waits, Topic::shutdown};
+constexpr Topic kTopics[] = {Topic::device, Topic::memory, Topic::waits, Topic::shutdown,
+                             Topic::kernels};
+static_assert(std::size(kTopics) == kTopicCount);
 
 // Collects messages as "warning memory: text"; starts with all topics off.
 class LogTest : public testing::Test {
@@ -73,10 +76,15 @@ TEST_F(LogTest, warnings_arrive_whatever_topics_are_on) {
   EXPECT_THAT(lines_, ElementsAre("warning shutdown: left two lists", "warning device: hot"));
 }
 
+TEST_F(LogTest, what_was_asked_for_arrives_whatever_topics_are_on) {
+  tell_text(Topic::kernels, "the text");
+  EXPECT_THAT(lines_, ElementsAre("note kernels: the text"));
+}
+
 TEST_F(LogTest, every_topic_has_a_name_of_its_own) {
   for (const Topic topic : kTopics) warn_text(topic, "x");
   EXPECT_THAT(lines_, ElementsAre("warning device: x", "warning memory: x", "warning waits: x",
-                                  "warning shutdown: x"));
+                                  "warning shutdown: x", "warning kernels: x"));
 }
 
 TEST_F(LogTest, a_sink_that_throws_is_reported_on_stderr_and_not_to_the_caller) {
@@ -141,9 +149,9 @@ class LogVariableDeathTest : public testing::Test {
 };
 
 TEST_F(LogVariableDeathTest, the_variable_switches_on_the_topics_it_names) {
-  setenv("HOLDFAST_LOG", "memory, waits", 1);
+  setenv("HOLDFAST_LOG", "memory, kernels, waits", 1);
   EXPECT_EXIT(note_all(), testing::ExitedWithCode(0),
-              AllOf(HasSubstr("memory is on"), HasSubstr("waits is on"),
+              AllOf(HasSubstr("memory is on"), HasSubstr("waits is on"), HasSubstr("kernels is on"),
                     Not(HasSubstr("device is on")), Not(HasSubstr("shutdown is on"))));
 }
 
@@ -151,7 +159,7 @@ TEST_F(LogVariableDeathTest, all_is_every_topic) {
   setenv("HOLDFAST_LOG", "all", 1);
   EXPECT_EXIT(note_all(), testing::ExitedWithCode(0),
               AllOf(HasSubstr("memory is on"), HasSubstr("waits is on"), HasSubstr("device is on"),
-                    HasSubstr("shutdown is on")));
+                    HasSubstr("shutdown is on"), HasSubstr("kernels is on")));
 }
 
 TEST_F(LogVariableDeathTest, a_topic_that_does_not_exist_is_told_and_the_others_are_on) {

@@ -295,7 +295,9 @@ void CommandList::dispatch_checked(const Ref<Pipeline>& pipeline, std::span<cons
   command.parameters_from_replay = parameters.from_replay;
   command.replay_parameters = parameters.replay_range;
   needs_replay_ = needs_replay_ || parameters.from_replay;
-  if (!ablated(Ablation::pipelines_not_held)) hold(*pipeline);
+  const bool trusts_cache =
+      ablated(Ablation::evicted_in_flight) || ablated(Ablation::kernel_key_clear_on_mismatch);
+  if (!ablated(Ablation::pipelines_not_held) && !trusts_cache) hold(*pipeline);
 #ifdef HOLDFAST_ABLATIONS
   if (ablated(Ablation::shared_parameter_slot)) {
     command.shared_parameters = pipeline->share_parameters(parameters.bytes);

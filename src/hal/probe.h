@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "holdfast/base/bytes.h"
+#include "holdfast/base/error.h"
 #include "holdfast/base/ref.h"
 #include "holdfast/hal/access.h"
 
@@ -51,6 +52,12 @@ class Probe : public RefCounted {
 
   // Which of n ranges to give out, where all of them may be; less than n.
   virtual size_t choose_range(size_t n) noexcept { return next_ ? next_->choose_range(n) : 0; }
+
+  // A kernel of this name is about to be compiled for the device. A failure: it is taken for that
+  // of the compiler, which is not run.
+  virtual Failure before_compile(std::string_view kernel) noexcept {
+    return next_ ? next_->before_compile(kernel) : Failure();
+  }
 
  private:
   Ref<Probe> next_;

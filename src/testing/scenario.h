@@ -32,22 +32,31 @@ void run_scenario(const ScenarioBody& body, World::Mode mode, Family family = Fa
 //   RUNTIME_SCENARIO(pytorch_23729_read_on_another_stream) { Rig rig(world); ... }
 // Three tests for each family: RuntimeScenario.NAME_plain, NAME_validate and NAME_adversary, and
 // NAME_vulkan_plain, NAME_vulkan_validate and NAME_vulkan_adversary.
-#define RUNTIME_SCENARIO(NAME)                                             \
-  static void scenario_##NAME(::holdfast::testing::World& world);          \
-  [[maybe_unused]] static const bool registered_##NAME = [] {              \
-    ::holdfast::testing::scenarios().push_back({#NAME, scenario_##NAME});  \
-    return true;                                                           \
-  }();                                                                     \
-  HOLDFAST_SCENARIO_TEST(NAME, NAME##_plain, plain, cpu)                   \
-  HOLDFAST_SCENARIO_TEST(NAME, NAME##_validate, validate, cpu)             \
-  HOLDFAST_SCENARIO_TEST(NAME, NAME##_adversary, adversary, cpu)           \
-  HOLDFAST_SCENARIO_TEST(NAME, NAME##_vulkan_plain, plain, vulkan)         \
-  HOLDFAST_SCENARIO_TEST(NAME, NAME##_vulkan_validate, validate, vulkan)   \
-  HOLDFAST_SCENARIO_TEST(NAME, NAME##_vulkan_adversary, adversary, vulkan) \
+#define RUNTIME_SCENARIO(NAME)                                                              \
+  static void scenario_##NAME(::holdfast::testing::World& world);                           \
+  [[maybe_unused]] static const bool registered_##NAME = [] {                               \
+    ::holdfast::testing::scenarios().push_back({#NAME, scenario_##NAME});                   \
+    return true;                                                                            \
+  }();                                                                                      \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_plain, plain, cpu)                   \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_validate, validate, cpu)             \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_adversary, adversary, cpu)           \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_vulkan_plain, plain, vulkan)         \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_vulkan_validate, validate, vulkan)   \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_vulkan_adversary, adversary, vulkan) \
   static void scenario_##NAME([[maybe_unused]] ::holdfast::testing::World& world)
 
-#define HOLDFAST_SCENARIO_TEST(NAME, TEST_NAME, MODE, FAMILY)                                  \
-  TEST(RuntimeScenario, TEST_NAME) {                                                           \
+// The same with kernels in the kernel language, which the CPU device runs:
+// KernelScenario.NAME_plain, NAME_validate and NAME_adversary.
+#define KERNEL_SCENARIO(NAME)                                                    \
+  static void scenario_##NAME(::holdfast::testing::World& world);                \
+  HOLDFAST_SCENARIO_TEST(KernelScenario, NAME, NAME##_plain, plain, cpu)         \
+  HOLDFAST_SCENARIO_TEST(KernelScenario, NAME, NAME##_validate, validate, cpu)   \
+  HOLDFAST_SCENARIO_TEST(KernelScenario, NAME, NAME##_adversary, adversary, cpu) \
+  static void scenario_##NAME([[maybe_unused]] ::holdfast::testing::World& world)
+
+#define HOLDFAST_SCENARIO_TEST(SUITE, NAME, TEST_NAME, MODE, FAMILY)                           \
+  TEST(SUITE, TEST_NAME) {                                                                     \
     ::holdfast::testing::run_scenario(scenario_##NAME, ::holdfast::testing::World::Mode::MODE, \
                                       ::holdfast::testing::Family::FAMILY);                    \
   }

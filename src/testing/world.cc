@@ -92,6 +92,7 @@ bool World::explains(ErrorCode code) const {
       case hal::FaultKind::limit: return code == ErrorCode::out_of_memory;
       case hal::FaultKind::command: return code == ErrorCode::execution;
       case hal::FaultKind::lost: return code == ErrorCode::device_lost;
+      case hal::FaultKind::compile: return code == ErrorCode::environment;
       case hal::FaultKind::trim:
       case hal::FaultKind::clear:
       case hal::FaultKind::drop: return false;
@@ -221,6 +222,7 @@ std::vector<std::string> faults_for(uint64_t seed) {
     case hal::FaultKind::submit: opportunities = 12; break;
     case hal::FaultKind::command: opportunities = 24; break;
     case hal::FaultKind::lost: opportunities = 40; break;
+    case hal::FaultKind::compile: opportunities = 4; break;
     default: break;
   }
   return {fmt::format("{}@{}", hal::to_string(kind), 1 + random.below(opportunities))};

@@ -168,6 +168,19 @@ Failure AdversaryCore::allocation_fault(const std::string& name) {
                              allocations_, name));
 }
 
+Failure AdversaryCore::compile_fault(std::string_view kernel) {
+  uint64_t number = 0;
+  {
+    const sync::LeafLock lock(mutex_);
+    number = ++compiles_;
+  }
+  if (!options_.faults.hits(FaultKind::compile, number)) return {};
+  note("a compile fails");
+  return Failure(ErrorCode::environment,
+                 fmt::format("the adversary fails compile {} (fault compile@{}), of kernel '{}'",
+                             number, number, kernel));
+}
+
 Failure AdversaryCore::lost() const {
   const sync::LeafLock lock(mutex_);
   return lost_;

@@ -69,6 +69,7 @@ class AdversaryCore final : public sync::EventSource,
   Failure accept(size_t queue, const Work& work);
   // A failure where the plan says so.
   Failure allocation_fault(const std::string& name);
+  Failure compile_fault(std::string_view kernel);
   Failure lost() const;
   void lose(Failure cause);
   void refuse_new_work();
@@ -144,6 +145,7 @@ class AdversaryCore final : public sync::EventSource,
   bool refusing_ = false;
   uint64_t random_;
   uint64_t allocations_ = 0;
+  uint64_t compiles_ = 0;
   uint64_t submits_ = 0;
   uint64_t commands_ = 0;
   uint64_t events_ = 0;

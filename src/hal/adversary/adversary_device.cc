@@ -51,6 +51,10 @@ class AdversaryProbe final : public Probe {
     Probe::host_access_begins(allocation, range, access, name);
   }
   size_t choose_range(size_t n) noexcept override { return core_->choose_range(n); }
+  Failure before_compile(std::string_view kernel) noexcept override {
+    if (Failure fault = core_->compile_fault(kernel)) return fault;
+    return Probe::before_compile(kernel);
+  }
 
  private:
   std::shared_ptr<AdversaryCore> core_;

@@ -15,6 +15,7 @@ const char* to_string(FaultKind kind) {
     case FaultKind::submit: return "submit";
     case FaultKind::command: return "command";
     case FaultKind::lost: return "lost";
+    case FaultKind::compile: return "compile";
     case FaultKind::trim: return "trim";
     case FaultKind::clear: return "clear";
     case FaultKind::limit: return "limit";
@@ -43,7 +44,7 @@ FaultPlan FaultPlan::parse(std::string_view text) {
     if (!known || error != std::errc() || end != number.data() + number.size() || fault.at == 0) {
       throw UsageError(fmt::format(
           "'{}' is no fault: it must look like alloc@3, with one of alloc, submit, command, lost, "
-          "trim, clear, limit, drop and a number from 1",
+          "compile, trim, clear, limit, drop and a number from 1",
           word));
     }
     faults.push_back(fault);

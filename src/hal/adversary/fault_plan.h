@@ -13,13 +13,14 @@ enum class FaultKind : unsigned {
   submit,   // a submission is refused
   command,  // a command fails while executing
   lost,     // the device is lost, at the n-th thing that happens on it
+  compile,  // a kernel does not compile
   // Made by a simulation, before the n-th step of the schedule, on a task of its own:
   trim,   // free memory goes back to the device
   clear,  // what is finished is retired and everything cached is dropped
   limit,  // the memory limit goes down to what is in use, and up again
   drop,   // whatever the test has offered is dropped
 };
-inline constexpr unsigned kFaultKinds = 8;
+inline constexpr unsigned kFaultKinds = 9;
 const char* to_string(FaultKind kind);
 
 struct Fault {

@@ -8,7 +8,8 @@ namespace holdfast::hal {
 namespace {
 
 TEST(FaultPlan, it_reads_what_it_writes) {
-  const std::string text = "alloc@3+submit@7+command@1+lost@12+trim@9+clear@2+limit@5+drop@4";
+  const std::string text =
+      "alloc@3+submit@7+command@1+lost@12+compile@6+trim@9+clear@2+limit@5+drop@4";
   EXPECT_EQ(to_string(FaultPlan::parse(text)), text);
   EXPECT_TRUE(FaultPlan::parse("").empty());
 }

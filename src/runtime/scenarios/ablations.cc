@@ -50,7 +50,8 @@ constexpr std::array kCases{
     AblationCase{Ablation::drain_every_32_flushes, "quadrants#538: stall every N flushes",
                  "flushing_never_waits_unasked", "waits"},
 };
-static_assert(kCases.size() == kAblationCount, "every ablation has a scenario that kills it");
+static_assert(kCases.size() == static_cast<size_t>(kFirstKernelAblation),
+              "every ablation of the runtime has a scenario that kills it");
 
 // Ids count through the whole process; without them the same failure has the same words. On one
 // line, for the table.
