@@ -32,6 +32,9 @@ struct Native {
   // in_place, outputs.
   std::vector<std::string> bindings{};
   hal::SpirvBindings reaches = hal::SpirvBindings::descriptors;  // glsl, spirv
+  // spirv: names of the specialization constants with the ids 0, 1, ... A text has the constants of
+  // a call as macros: 0 and 1 for bool, the type's name for a dtype.
+  std::vector<std::string> constants{};
 };
 
 // A kernel as its author writes it: plain data. The body is the inside of a function, in the

@@ -19,15 +19,16 @@ struct Token {
   bool in_directive = false;  // on a preprocessor line, its continuations included
 };
 
-// Never fails: an unterminated comment or literal ends with the text. Knows // and block comments,
-// string, character and raw string literals, numbers with digit separators, line continuations.
+// Never fails: an unterminated comment or raw string ends with the text, another literal with its
+// line. Knows // and block comments, string, character and raw string literals, numbers with digit
+// separators, and line continuations between tokens.
 std::vector<Token> tokenize(std::string_view text);
 
 // What a text names.
 struct Names {
-  std::set<std::string, std::less<>> identifiers{};  // not members
-  std::set<std::string, std::less<>> members{};      // after `.` or `->`
-  std::set<std::string, std::less<>> in_directives{};
+  std::set<std::string, std::less<>> identifiers{};    // not members
+  std::set<std::string, std::less<>> members{};        // after `.` or `->`
+  std::set<std::string, std::less<>> in_directives{};  // those of `identifiers` that are
 };
 Names names_in(std::string_view text);
 

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <set>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -20,6 +21,7 @@ struct Place {
   Cooperation needs;      // at least
 };
 std::span<const Place> places();
+bool is_vector_type(std::string_view name);
 
 struct ArgumentUse {
   std::string name{};
@@ -29,7 +31,10 @@ struct ArgumentUse {
   bool atomic = false;
   bool shape = false;  // whether the body or the header uses NAME_shape, and so on
   bool strides = false;
-  bool ndim = false;
+  bool ndim = false;  // compiled in: it is the rank
+  // Given to a function template of the header or to reinterpret_cast, which take pointers alone:
+  // with checked bounds it is one all the same, and not checked.
+  bool passed_to_template = false;
 };
 
 struct Usage {
@@ -37,9 +42,14 @@ struct Usage {
   std::vector<ArgumentUse> arguments{};               // in binding order: inputs, in_place, outputs
   std::vector<std::string_view> places{};             // used, in the order of places()
   std::set<std::string, std::less<>> vector_types{};  // "float4", "uint2"
-  std::set<std::string, std::less<>> swizzles{};      // of two to four letters
+  // Members of one to four letters of xyzw or rgba, other than x, y, z and w.
+  std::set<std::string, std::less<>> swizzles{};
   std::set<std::string, std::less<>> macro_constants{};  // used on preprocessor lines
+  // Those of them on which the header's #if depends: they are defined before it.
+  std::set<std::string, std::less<>> header_macro_constants{};
   Cooperation cooperation = Cooperation::none;
+
+  bool uses(std::string_view name) const { return names.identifiers.contains(name); }
 };
 Usage usage_of(const Definition& definition, const CallSignature& signature);
 Interface interface_of(const Usage& usage, const CallSignature& signature);
@@ -47,6 +57,30 @@ Interface interface_of(const Usage& usage, const CallSignature& signature);
 // The text with `threadgroup`, where it declares memory and does not qualify a pointer or
 // reference, replaced by a marker of the same length ("hf_tg_local"), so that columns stay.
 std::string mark_threadgroup_memory(std::string_view text);
+
+// Pieces of text that targets share. Each ends with a newline, or is empty.
+
+// Header or body as it stands in generated text: threadgroup memory is marked; #include lines of
+// Metal's own headers are blank. The same lines and columns.
+std::string author_text(std::string_view text);
+// The names that #line gives to what follows it, and the line itself.
+std::string body_file(const Definition& definition);
+std::string header_file(const Definition& definition);
+std::string line_directive(uint32_t line, std::string_view file);
+// "constexpr int N = 768;", "using T = half;", for namespace scope before the header, so that
+// templates and helpers there can use them, and hide them. Without the macros before the header.
+std::string constant_declarations(const Usage& usage, const CallSignature& signature);
+// "#define N 768", before the header or after it.
+std::string constant_macros(const Usage& usage, const CallSignature& signature, bool before_header);
+// "#undef A" for every macro that header or body may have left behind, for what follows them.
+std::string macro_removals(const Definition& definition, const Usage& usage);
+// A C identifier that no other text shares: the kernel's name and a digest of the text.
+std::string entry_point_of(const Definition& definition, std::string_view text);
+// The type that a buffer's pointer points to: "float", "atomic<float>"; without const.
+std::string element_type(const ArgumentUse& argument);
+// A place's value: in terms of the launch block hf_l, the thread (hf_x, hf_y, hf_z) and, for places
+// that need groups, its threadgroup hf_g and its index hf_i there.
+std::string place_expression(std::string_view place);
 
 // The targets.
 GeneratedKernel generate_cpp(const Definition& definition, const CallSignature& signature,

@@ -1,0 +1,165 @@
+#include "holdfast/kernel/definition.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+
+#include "holdfast/kernel/names.h"
+
+namespace holdfast::kernel {
+namespace {
+
+// More would leave no room for parameters on some device.
+constexpr size_t kMaxArguments = 64;
+// Longer names make no file or symbol names.
+constexpr size_t kMaxNameBytes = 128;
+
+Failure fault(const Definition& definition, std::string_view sentence) {
+  const std::string name = definition.name.empty() ? "a kernel without a name"
+                                                   : fmt::format("kernel '{}'", definition.name);
+  return Failure(ErrorCode::usage, fmt::format("{}: {}", name, sentence));
+}
+
+struct NamedArgument {
+  std::string_view kind;
+  const std::string& name;
+};
+
+std::vector<NamedArgument> arguments_of(const Definition& definition) {
+  std::vector<NamedArgument> arguments;
+  for (const std::string& name : definition.inputs) arguments.push_back({"input", name});
+  for (const std::string& name : definition.in_place) {
+    arguments.push_back({"in-place argument", name});
+  }
+  for (const std::string& name : definition.outputs) arguments.push_back({"output", name});
+  return arguments;
+}
+
+std::optional<std::string> check_arguments(const std::vector<NamedArgument>& arguments) {
+  std::map<std::string, std::string_view, std::less<>> taken;
+  for (const NamedArgument& argument : arguments) {
+    if (std::optional<std::string> reason = why_not_a_name(argument.name)) {
+      return fmt::format("{} {}: {}", argument.kind, quoted(argument.name), *reason);
+    }
+    const auto [at, added] = taken.emplace(argument.name, argument.kind);
+    if (!added) {
+      return at->second == argument.kind
+                 ? fmt::format("{} '{}' is given twice", argument.kind, argument.name)
+                 : fmt::format(
+                       "'{}' is both {} and {}; what is read and written goes into in_place",
+                       argument.name, at->second, argument.kind);
+    }
+  }
+  // x_shape as an argument of its own would hide the shape of x.
+  for (const NamedArgument& argument : arguments) {
+    for (const std::string_view suffix : {"_shape", "_strides", "_ndim"}) {
+      if (taken.contains(argument.name + std::string(suffix))) {
+        return fmt::format("'{}{}' cannot be an argument: it is the {} of '{}'; rename one of them",
+                           argument.name, suffix, suffix.substr(1), argument.name);
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+bool takes_text(NativeKind kind) { return kind != NativeKind::spirv && kind != NativeKind::cubin; }
+
+std::optional<std::string> check_native(const Native& native,
+                                        const std::vector<NamedArgument>& arguments) {
+  const std::string what = fmt::format("native {}", to_string(native.kind));
+  if (takes_text(native.kind) && native.text.empty()) return what + " has no text";
+  if (takes_text(native.kind) && !native.module.empty()) {
+    return what + " is text, but a module is given";
+  }
+  if (!takes_text(native.kind) && native.module.empty()) return what + " has no module";
+  if (!takes_text(native.kind) && !native.text.empty()) {
+    return what + " is a module, but text is given";
+  }
+  if (native.entry_point.empty()) return what + " has no entry point";
+  if (native.bindings.empty()) return std::nullopt;
+  std::set<std::string_view> bound;
+  std::vector<std::string_view> known;
+  for (const NamedArgument& argument : arguments) known.push_back(argument.name);
+  for (const std::string& name : native.bindings) {
+    if (std::ranges::find(known, name) == known.end()) {
+      return fmt::format("{} binds {}, which is no argument of the kernel{}", what, quoted(name),
+                         did_you_mean(name, known));
+    }
+    if (!bound.insert(name).second) return fmt::format("{} binds '{}' twice", what, name);
+  }
+  for (const std::string_view name : known) {
+    if (!bound.contains(name)) return fmt::format("{} does not bind '{}'", what, name);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const char* to_string(Target target) {
+  switch (target) {
+    case Target::cpp: return "cpp";
+    case Target::cuda: return "cuda";
+  }
+  return "unknown";
+}
+
+const char* to_string(NativeKind kind) {
+  switch (kind) {
+    case NativeKind::cpp: return "cpp";
+    case NativeKind::cuda: return "cuda";
+    case NativeKind::glsl: return "glsl";
+    case NativeKind::spirv: return "spirv";
+    case NativeKind::ptx: return "ptx";
+    case NativeKind::cubin: return "cubin";
+  }
+  return "unknown";
+}
+
+Failure check(const Definition& definition) {
+  if (definition.name.empty())
+    return fault(definition, "give it a name: messages and traces use it");
+  if (!is_identifier(definition.name) || definition.name.size() > kMaxNameBytes) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel {}: the name must be letters, digits and underscores, must "
+                               "not begin with a digit, and has at most {} characters",
+                               quoted(definition.name), kMaxNameBytes));
+  }
+  if (definition.outputs.empty() && definition.in_place.empty()) {
+    return fault(definition, "it has no output; name what it writes in outputs or in_place");
+  }
+  if (definition.atomic_outputs && definition.outputs.empty()) {
+    return fault(definition, "atomic_outputs is set, but it has no outputs");
+  }
+  const std::vector<NamedArgument> arguments = arguments_of(definition);
+  if (arguments.size() > kMaxArguments) {
+    return fault(definition, fmt::format("it has {} arguments; at most {} are possible",
+                                         arguments.size(), kMaxArguments));
+  }
+  if (const auto sentence = check_arguments(arguments)) return fault(definition, *sentence);
+  const auto blank = [](std::string_view text) {
+    return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
+  };
+  if (blank(definition.source) && definition.natives.empty()) {
+    return fault(definition, definition.file.empty()
+                                 ? "it has no body; give source, a file or a native"
+                                 : fmt::format("the file '{}' has no body", definition.file));
+  }
+  if (definition.source.find('\0') != std::string::npos ||
+      definition.header.find('\0') != std::string::npos) {
+    return fault(definition, "its text has a zero byte");
+  }
+  std::set<NativeKind> kinds;
+  for (const Native& native : definition.natives) {
+    if (const auto sentence = check_native(native, arguments)) return fault(definition, *sentence);
+    if (!kinds.insert(native.kind).second) {
+      return fault(definition, fmt::format("native {} is given twice", to_string(native.kind)));
+    }
+  }
+  return {};
+}
+
+}  // namespace holdfast::kernel

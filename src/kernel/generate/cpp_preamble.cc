@@ -1,0 +1,157 @@
+#include "holdfast/kernel/generate/cpp_preamble.h"
+
+#include <embedded/kernel_text.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <span>
+
+namespace holdfast::kernel {
+namespace {
+
+using Words = std::span<const std::string_view>;
+
+constexpr auto kMath = std::to_array<std::string_view>(
+    {"exp",   "exp2",  "exp10",    "expm1",    "log",      "log2",   "log10", "log1p",    "sqrt",
+     "cbrt",  "erf",   "erfc",     "sin",      "cos",      "tan",    "sinh",  "cosh",     "tanh",
+     "asin",  "acos",  "atan",     "asinh",    "acosh",    "atanh",  "floor", "ceil",     "round",
+     "rint",  "trunc", "fabs",     "rsqrt",    "sinpi",    "cospi",  "fract", "saturate", "atan2",
+     "pow",   "fmod",  "copysign", "fdim",     "powr",     "fmin",   "fmax",  "step",     "fdivide",
+     "ldexp", "isnan", "isinf",    "isfinite", "isnormal", "signbit"});
+constexpr auto kCommon = std::to_array<std::string_view>({"min",        "max",
+                                                          "min3",       "max3",
+                                                          "clamp",      "abs",
+                                                          "absdiff",    "sign",
+                                                          "fma",        "mix",
+                                                          "smoothstep", "select",
+                                                          "popcount",   "clz",
+                                                          "ctz",        "reverse_bits",
+                                                          "rotate",     "mulhi",
+                                                          "mad24",      "mul24",
+                                                          "sincos",     "modf",
+                                                          "frexp",      "dot",
+                                                          "length",     "length_squared",
+                                                          "distance",   "distance_squared",
+                                                          "normalize",  "cross",
+                                                          "reflect",    "all",
+                                                          "any"});
+constexpr auto kConstants = std::to_array<std::string_view>(
+    {"INFINITY",    "NAN",      "HUGE_VALF", "MAXFLOAT",     "FLT_MAX",  "FLT_MIN",
+     "FLT_EPSILON", "HALF_MAX", "HALF_MIN",  "HALF_EPSILON", "M_E_F",    "M_LOG2E_F",
+     "M_LOG10E_F",  "M_LN2_F",  "M_LN10_F",  "M_PI_F",       "M_PI_2_F", "M_PI_4_F",
+     "M_1_PI_F",    "M_2_PI_F", "M_SQRT2_F", "M_SQRT1_2_F",  "CHAR_MAX", "CHAR_MIN",
+     "UCHAR_MAX",   "SHRT_MAX", "SHRT_MIN",  "USHRT_MAX",    "INT_MAX",  "INT_MIN",
+     "UINT_MAX",    "LONG_MAX", "LONG_MIN",  "ULONG_MAX"});
+constexpr auto kDebug = std::to_array<std::string_view>({"assert", "printf"});
+constexpr auto kBfloat =
+    std::to_array<std::string_view>({"bfloat", "bfloat16_t", "bfloat2", "bfloat3", "bfloat4"});
+
+bool uses_any(const Usage& usage, Words words) {
+  return std::ranges::any_of(words, [&](std::string_view word) { return usage.uses(word); });
+}
+
+bool has_bfloat(const CallSignature& signature) {
+  const auto is = [](const auto& typed) { return typed.dtype == Dtype::bfloat16; };
+  return std::ranges::any_of(signature.inputs, is) || std::ranges::any_of(signature.outputs, is) ||
+         std::ranges::any_of(signature.in_place, is) || std::ranges::any_of(signature.params, is) ||
+         std::ranges::any_of(signature.constants, [](const Constant& constant) {
+           const Dtype* dtype = std::get_if<Dtype>(&constant.value);
+           return dtype && *dtype == Dtype::bfloat16;
+         });
+}
+
+}  // namespace
+
+std::string swizzle_macros(const Usage& usage) {
+  std::string text = "#define hf_has_swizzles\n";
+  for (size_t width = 2; width <= 4; ++width) {
+    text += fmt::format("#define hf_swizzles_{}", width);
+    for (const std::string& name : usage.swizzles) {
+      std::string indices;
+      bool fits = true;
+      for (const char letter : name) {
+        size_t at = std::string_view("xyzw").find(letter);
+        if (at == std::string_view::npos) at = std::string_view("rgba").find(letter);
+        fits = fits && at < width;
+        indices += fmt::format(", {}", at);
+      }
+      if (!fits) continue;
+      if (name.size() == 1) {
+        // A plain element: where it lies, without a conversion.
+        text += " struct {";
+        for (size_t i = 0; i < std::string_view("rgba").find(name[0]); ++i) {
+          text += fmt::format(" T hf_before_{}{};", name, i);
+        }
+        text += fmt::format(" T {}; }};", name);
+      } else {
+        text +=
+            fmt::format(" hf_swizzle<hf_vec<T, {}>, {}{}> {};", name.size(), width, indices, name);
+      }
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+void append_code(std::string& text, std::string_view file) {
+  std::string_view rest = embedded::kernel_text(file);
+  while (!rest.empty()) {
+    const size_t end = std::min(rest.find('\n'), rest.size() - 1);
+    const std::string_view line = rest.substr(0, end + 1);
+    rest.remove_prefix(end + 1);
+    const size_t first = line.find_first_not_of(" \t\n");
+    if (first == line.npos) continue;
+    const std::string_view content = line.substr(first);
+    if (content.starts_with("//") || content.starts_with("#pragma once")) continue;
+    text += line;
+  }
+}
+
+CppParts cpp_parts(const CallSignature& signature, const Usage& usage, bool bounds) {
+  CppParts parts;
+  parts.bfloat = has_bfloat(signature) || uses_any(usage, kBfloat);
+  const bool vector_place = std::ranges::any_of(places(), [&](const Place& place) {
+    return place.type == "uint3" && usage.uses(place.name);
+  });
+  parts.vectors = vector_place || !usage.vector_types.empty() || usage.uses("vec");
+  parts.swizzles = parts.vectors && !usage.swizzles.empty();
+  parts.simd = usage.cooperation == Cooperation::barriers;
+  // Reductions name max and min.
+  parts.common = parts.simd || uses_any(usage, kCommon);
+  parts.math = parts.common || uses_any(usage, kMath);
+  parts.constants = uses_any(usage, kConstants);
+  parts.limits = usage.uses("numeric_limits");
+  parts.atomics =
+      std::ranges::any_of(usage.arguments, [](const ArgumentUse& use) { return use.atomic; }) ||
+      std::ranges::any_of(usage.names.identifiers, [](const std::string& name) {
+        return name.starts_with("atomic") || name.starts_with("memory_order");
+      });
+  parts.debug = uses_any(usage, kDebug);
+  parts.bounds = bounds;
+  parts.groups = usage.cooperation != Cooperation::none;
+  parts.host = parts.simd || parts.debug || parts.bounds;
+  return parts;
+}
+
+std::string cpp_preamble(const CppParts& parts, const Usage& usage) {
+  std::string text;
+  append_code(text, "kernel_abi.h");
+  append_code(text, "cpp_base.h");
+  if (parts.bfloat) append_code(text, "cpp_bfloat.h");
+  if (parts.swizzles) text += swizzle_macros(usage);
+  if (parts.vectors) append_code(text, "cpp_vector.h");
+  if (parts.math) append_code(text, "cpp_math.h");
+  if (parts.common) append_code(text, "cpp_common.h");
+  if (parts.constants) append_code(text, "cpp_constants.h");
+  if (parts.limits) append_code(text, "cpp_limits.h");
+  if (parts.host) append_code(text, "cpp_host.h");
+  if (parts.simd) append_code(text, "cpp_simd.h");
+  if (parts.atomics) append_code(text, "cpp_atomic.h");
+  if (parts.bounds) append_code(text, "cpp_bounds.h");
+  if (parts.debug) append_code(text, "cpp_debug.h");
+  append_code(text, parts.groups ? "cpp_groups.h" : "cpp_rows.h");
+  return text;
+}
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+
+#include "holdfast/kernel/generate/usage.h"
+
+namespace holdfast::kernel {
+
+// The parts of the C++ preamble that a kernel needs. Internal to generate/.
+struct CppParts {
+  bool bfloat = false;
+  bool vectors = false;
+  bool swizzles = false;
+  bool math = false;    // functions of floating numbers, and what the next two build on
+  bool common = false;  // min, clamp, dot
+  bool constants = false;
+  bool limits = false;
+  bool atomics = false;
+  bool simd = false;
+  bool debug = false;
+  bool bounds = false;
+  bool groups = false;  // a thread's place in its threadgroup
+  bool host = false;
+};
+CppParts cpp_parts(const CallSignature& signature, const Usage& usage, bool bounds);
+std::string cpp_preamble(const CppParts& parts, const Usage& usage);
+
+// For the targets whose preambles share files with this one.
+//
+// The macros hf_swizzles_N: the swizzles that fit into N elements.
+std::string swizzle_macros(const Usage& usage);
+// A file of the preamble without what only its readers need.
+void append_code(std::string& text, std::string_view file);
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,182 @@
+// Threads that work together: threadgroup memory, barriers, simdgroups, atomics.
+
+#include "holdfast/kernel/language_rig_test.h"
+
+namespace holdfast::kernel {
+namespace {
+
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
+
+using LanguageGroups = LanguageTest;
+
+TEST_F(LanguageGroups, threadgroup_memory_and_barriers_reduce_a_group) {
+  const Call call{.body = R"(
+threadgroup float shared[128];
+threadgroup float* mine = shared;
+uint t = thread_position_in_threadgroup.x;
+mine[t] = x[thread_position_in_grid.x];
+threadgroup_barrier(mem_flags::mem_threadgroup);
+for (uint s = 64; s > 0; s >>= 1) {
+  if (t < s && t + s < threads_per_threadgroup.x) shared[t] += shared[t + s];
+  threadgroup_barrier(mem_flags::mem_threadgroup | mem_flags::mem_device);
+}
+if (t == 0) y[threadgroup_position_in_grid.x] = shared[0];
+)",
+                  .x = iota(300),
+                  .outputs = 3,
+                  .grid = {300, 1, 1},
+                  .threadgroup = {128, 1, 1}};
+  EXPECT_THAT(run(call), ElementsAre(127 * 64, 128 * 128 + 127 * 64, 44 * 256 + 43 * 22));
+}
+
+TEST_F(LanguageGroups, a_helper_of_the_header_meets_at_barriers_too) {
+  const Call call{.body = R"(
+threadgroup float buffer[64];
+float total = sum_of(float(thread_index_in_threadgroup), buffer, thread_index_in_threadgroup, 64);
+y[thread_position_in_grid.x] = total;
+)",
+                  .header = R"(
+#include <metal_stdlib>
+using namespace metal;
+METAL_FUNC float sum_of(float v, threadgroup float* buffer, uint t, uint n) {
+  buffer[t] = v;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  float sum = 0;
+  for (uint i = 0; i < n; ++i) sum += buffer[i];
+  return sum;
+}
+)",
+                  .outputs = 64,
+                  .grid = {64, 1, 1},
+                  .threadgroup = {64, 1, 1}};
+  EXPECT_THAT(run(call), Each(2016));
+}
+
+TEST_F(LanguageGroups, simdgroups_exchange_values_and_lanes_that_are_not_there_do_not_count) {
+  const Call call{.body = R"(
+uint t = thread_position_in_grid.x;
+uint lane = thread_index_in_simdgroup;
+uint n = 0;
+float v = lane + 1;
+y[t * 20 + n++] = simd_sum(v);
+y[t * 20 + n++] = simd_max(v);
+y[t * 20 + n++] = simd_min(v);
+y[t * 20 + n++] = simd_product(lane < 3 ? v : 1.0f);
+y[t * 20 + n++] = simd_prefix_exclusive_sum(v);
+y[t * 20 + n++] = simd_prefix_inclusive_sum(v);
+y[t * 20 + n++] = simd_shuffle(v, 2);
+y[t * 20 + n++] = simd_shuffle_down(v, 1);
+y[t * 20 + n++] = simd_shuffle_up(v, 1);
+y[t * 20 + n++] = simd_shuffle_xor(v, 1);
+y[t * 20 + n++] = simd_broadcast(v, 3);
+y[t * 20 + n++] = simd_broadcast_first(v);
+y[t * 20 + n++] = simd_all(v > 0);
+y[t * 20 + n++] = simd_any(v > 4);
+y[t * 20 + n++] = simd_or(1u << (lane % 3)) * 10 + simd_and(7u) + simd_xor(lane);
+simdgroup_barrier(mem_flags::mem_none);
+y[t * 20 + n++] = simd_sum(float2(v, 1)).y;
+y[t * 20 + n++] = simd_sum(half(1));
+y[t * 20 + n++] = (ulong)simd_ballot(lane < 2);
+y[t * 20 + n++] = simd_sum(bool(true) ? 1 : 0);
+y[t * 20 + n++] = simd_sum((long)lane);
+)",
+                  .outputs = 38 * 20,
+                  .grid = {38, 1, 1},
+                  .threadgroup = {38, 1, 1}};
+  const std::vector<float> y = run(call);
+  for (size_t t = 0; t < 38; ++t) {
+    const size_t lanes = t < 32 ? 32 : 6;
+    const size_t lane = t % 32;
+    const auto v = static_cast<float>(lane + 1);
+    const auto all = static_cast<float>(lanes);
+    const float sum = all * (all + 1) / 2;
+    uint32_t parity = 0;
+    for (uint32_t i = 0; i < lanes; ++i) parity ^= i;
+    const auto before = static_cast<float>(lane * (lane + 1) / 2);
+    const std::vector<float> expected{sum,
+                                      all,
+                                      1,
+                                      6,
+                                      before,
+                                      before + v,
+                                      3,
+                                      lane + 1 < lanes ? v + 1 : v,
+                                      lane > 0 ? v - 1 : v,
+                                      (lane ^ 1) < lanes ? static_cast<float>((lane ^ 1) + 1) : v,
+                                      4,
+                                      1,
+                                      1,
+                                      1,
+                                      static_cast<float>(70 + 7 + parity),
+                                      all,
+                                      all,
+                                      3,
+                                      all,
+                                      sum - all};
+    EXPECT_THAT(std::vector<float>(&y[t * 20], &y[t * 20] + 20), ElementsAreArray(expected)) << t;
+  }
+}
+
+TEST_F(LanguageGroups, atomic_outputs_add_up_from_all_threads) {
+  const Call call{.body = R"(
+uint i = thread_position_in_grid.x;
+atomic_fetch_add_explicit(&y[0], x[i], memory_order_relaxed);
+atomic_fetch_add_explicit(y + 1, 1, memory_order_relaxed);
+atomic_fetch_max_explicit(&y[2], float(i), memory_order_relaxed);
+atomic_fetch_sub_explicit(&y[3], 1.0f, memory_order_relaxed);
+if (i == 7) atomic_store_explicit(&y[4], 5.0f, memory_order_relaxed);
+if (i == 8) y_exchange(&y[5]);
+)",
+                  .header = R"(
+void y_exchange(device atomic<float>* at) {
+  float expected = 0;
+  while (!atomic_compare_exchange_weak_explicit(at, &expected, 3.0f, memory_order_relaxed,
+                                                memory_order_relaxed)) {
+  }
+  float now = atomic_load_explicit(at, memory_order_relaxed);
+  atomic_exchange_explicit(at, now + 1, memory_order_relaxed);
+}
+)",
+                  .x = std::vector<float>(1000, 0.5F),
+                  .outputs = 6,
+                  .grid = {1000, 1, 1},
+                  .atomic = true};
+  for (const bool bounds : {false, true}) {
+    Call checked = call;
+    checked.bounds = bounds;
+    EXPECT_THAT(run(checked), ElementsAre(500, 1000, 999, -1000, 5, 4)) << bounds;
+  }
+}
+
+TEST_F(LanguageGroups, atomics_of_integers_count_in_threadgroup_memory) {
+  const Call call{.body = R"(
+threadgroup atomic_uint count;
+threadgroup atomic<int> least[2];
+threadgroup atomic_bool flag;
+uint t = thread_index_in_threadgroup;
+if (t == 0) {
+  atomic_store_explicit(&count, 0, memory_order_relaxed);
+  atomic_store_explicit(&least[1], 1000, memory_order_relaxed);
+  atomic_store_explicit(&flag, false, memory_order_relaxed);
+}
+threadgroup_barrier(mem_flags::mem_threadgroup);
+atomic_fetch_add_explicit(&count, 2u, memory_order_relaxed);
+atomic_fetch_min_explicit(&least[1], int(t) - 3, memory_order_relaxed);
+atomic_fetch_or_explicit(&flag, t == 5, memory_order_relaxed);
+threadgroup_barrier(mem_flags::mem_threadgroup);
+if (t == 0) {
+  y[0] = atomic_load_explicit(&count, memory_order_relaxed);
+  y[1] = atomic_load_explicit(&least[1], memory_order_relaxed);
+  y[2] = atomic_load_explicit(&flag, memory_order_relaxed);
+}
+)",
+                  .outputs = 3,
+                  .grid = {40, 1, 1},
+                  .threadgroup = {40, 1, 1}};
+  EXPECT_THAT(run(call), ElementsAre(80, -3, 1));
+}
+
+}  // namespace
+}  // namespace holdfast::kernel
