@@ -2,10 +2,7 @@
 
 find_package(Threads REQUIRED)
 find_package(fmt 9 REQUIRED)
-find_package(Boost 1.74 CONFIG REQUIRED)
-if(HOLDFAST_BUILD_TESTS OR HOLDFAST_BUILD_TOOLS)
-  find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS context)
-endif()
+find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS context)
 
 # Used as a header (XXH_INLINE_ALL), in sources only: nothing to link, nothing to install.
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)

@@ -10,7 +10,7 @@ namespace holdfast::kernel {
 
 // What a compiler has against a text.
 struct Diagnostic {
-  std::string file{};     // as the compiler names it; empty: no place in the author's text
+  std::string file{};     // as the compiler names it; empty where there is one text without a name
   uint32_t line = 0;      // as the author counts; 0 where it is none of the text's
   uint32_t column = 0;    // in source_line, from 1; 0 where the compiler names no token
   std::string message{};  // the compiler's words
@@ -22,8 +22,13 @@ struct Diagnostic {
 // has; long lines are cut around the caret.
 std::string describe_errors(std::string_view kernel, std::string_view variant,
                             std::span<const Diagnostic> diagnostics);
+// The same under a sentence of the caller's.
+std::string describe_errors_under(std::string_view sentence,
+                                  std::span<const Diagnostic> diagnostics);
 
-// The line with that number, from 1; empty where the text has fewer.
+// The line with that number, from 1, without its end; empty where the text has fewer.
 std::string_view line_of(std::string_view text, uint32_t number);
+// The first line, without its end; `text` goes on behind it.
+std::string_view take_line(std::string_view& text);
 
 }  // namespace holdfast::kernel

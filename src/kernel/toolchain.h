@@ -18,6 +18,7 @@ struct CompileJob {
   GeneratedKernel code{};
   // Instead of generated code: the native text or module, whose interface stands in `code`.
   std::shared_ptr<const Native> native{};
+  std::vector<Constant> constants{};  // with a native alone: generated code has them in it
   bool verbose = false;
 };
 

@@ -148,11 +148,11 @@ class Compilation {
     return failure(read(shader.log()));
   }
 
-  std::vector<GlslDiagnostic> read(std::string_view log) const {
+  std::vector<Diagnostic> read(std::string_view log) const {
     return read_glsl_log(log, lines_, source_.defines);
   }
 
-  Failure failure(std::vector<GlslDiagnostic> diagnostics) const {
+  Failure failure(std::vector<Diagnostic> diagnostics) const {
     if (diagnostics.empty()) diagnostics.push_back({.message = "the compiler does not say why"});
     return Failure(ErrorCode::usage, describe_glsl_errors(source_.name, diagnostics));
   }

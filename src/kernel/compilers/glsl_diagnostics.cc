@@ -5,15 +5,10 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <iterator>
 
 namespace holdfast::kernel {
 
 namespace {
-
-constexpr size_t kMaxDiagnostics = 8;
-// Of a longer line, this much around the token is shown.
-constexpr size_t kMaxShownColumns = 160;
 
 bool is_blank(char c) { return c == ' ' || c == '\t'; }
 bool is_word(char c) {
@@ -29,15 +24,6 @@ std::string_view trim(std::string_view text) {
   text = skip_blanks(text);
   while (!text.empty() && (is_blank(text.back()) || text.back() == '\r')) text.remove_suffix(1);
   return text;
-}
-
-// The first line; `text` goes on behind it.
-std::string_view take_line(std::string_view& text) {
-  const size_t end = std::min(text.find('\n'), text.size());
-  std::string_view line = text.substr(0, end);
-  text.remove_prefix(std::min(end + 1, text.size()));
-  if (line.ends_with('\r')) line.remove_suffix(1);
-  return line;
 }
 
 bool take_number(std::string_view& text, uint32_t& number) {
@@ -107,19 +93,9 @@ uint32_t locate(std::string_view token, std::string_view words, std::string_view
   return again ? 0 : column;
 }
 
-// One character for each byte, so that columns stay.
-std::string printable(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) {
-    if (c == '\t') c = ' ';
-    if (c < ' ' || c > '~') c = '?';
-  }
-  return result;
-}
-
-GlslDiagnostic read_error(std::string_view error, const GlslLines& lines,
-                          std::span<const std::pair<std::string, std::string>> defines) {
-  GlslDiagnostic result;
+Diagnostic read_error(std::string_view error, const GlslLines& lines,
+                      std::span<const std::pair<std::string, std::string>> defines) {
+  Diagnostic result;
   // "0:12: 'token' : words", or words alone.
   std::string_view source_string;
   std::string_view words = error;
@@ -158,25 +134,6 @@ GlslDiagnostic read_error(std::string_view error, const GlslLines& lines,
   return result;
 }
 
-void append(std::string& to, const GlslDiagnostic& diagnostic) {
-  const auto out = std::back_inserter(to);
-  if (diagnostic.line != 0) {
-    fmt::format_to(out, "\nline {}: {}", diagnostic.line, printable(diagnostic.message));
-  } else {
-    fmt::format_to(out, "\n{}", printable(diagnostic.message));
-  }
-  std::string_view line = diagnostic.source_line;
-  if (trim(line).empty()) return;
-  size_t column = diagnostic.column;
-  if (line.size() > kMaxShownColumns) {
-    const size_t from = column > kMaxShownColumns / 2 ? column - kMaxShownColumns / 2 : 0;
-    line = line.substr(from, kMaxShownColumns);
-    if (column != 0) column -= from;
-  }
-  fmt::format_to(out, "\n  | {}", printable(line));
-  if (column != 0) fmt::format_to(out, "\n  | {:>{}}", '^', column);
-}
-
 }  // namespace
 
 GlslLines::GlslLines(std::string_view text) {
@@ -206,21 +163,24 @@ std::string_view GlslLines::find(std::string_view source_string, uint32_t number
   return found == lines_.rend() ? std::string_view() : found->text;
 }
 
-GlslDiagnostic GlslLines::at_number(uint32_t number, std::string message,
-                                    std::string_view source_string) const {
-  return {number, 0, std::move(message), std::string(find(source_string, number))};
+Diagnostic GlslLines::at_number(uint32_t number, std::string message,
+                                std::string_view source_string) const {
+  return {.line = number,
+          .message = std::move(message),
+          .source_line = std::string(find(source_string, number))};
 }
 
-GlslDiagnostic GlslLines::at_place(size_t place, std::string message) const {
+Diagnostic GlslLines::at_place(size_t place, std::string message) const {
   const Line line = place >= 1 && place <= lines_.size() ? lines_[place - 1] : Line{};
-  return {line.number, 0, std::move(message), std::string(line.text)};
+  return {
+      .line = line.number, .message = std::move(message), .source_line = std::string(line.text)};
 }
 
-std::vector<GlslDiagnostic> read_glsl_log(
+std::vector<Diagnostic> read_glsl_log(
     std::string_view log, const GlslLines& lines,
     std::span<const std::pair<std::string, std::string>> defines) {
   constexpr std::string_view kError = "ERROR: ";
-  std::vector<GlslDiagnostic> result;
+  std::vector<Diagnostic> result;
   bool in_error = false;
   while (!log.empty()) {
     const std::string_view line = take_line(log);
@@ -229,7 +189,7 @@ std::vector<GlslDiagnostic> read_glsl_log(
       in_error = !error.ends_with("compilation terminated ") &&
                  error.find(" compilation errors.  No code generated.") == std::string_view::npos;
       if (!in_error) continue;
-      GlslDiagnostic next = read_error(error, lines, defines);
+      Diagnostic next = read_error(error, lines, defines);
       in_error = result.empty() || next.line == 0 || next.line != result.back().line;
       if (in_error) result.push_back(std::move(next));
     } else if (in_error && line.starts_with(' ')) {
@@ -242,19 +202,10 @@ std::vector<GlslDiagnostic> read_glsl_log(
   return result;
 }
 
-std::string describe_glsl_errors(std::string_view kernel,
-                                 std::span<const GlslDiagnostic> diagnostics) {
-  std::string result =
-      fmt::format("the GLSL of kernel '{}' does not compile; correct its text:", printable(kernel));
-  for (const GlslDiagnostic& diagnostic :
-       diagnostics.first(std::min(diagnostics.size(), kMaxDiagnostics))) {
-    append(result, diagnostic);
-  }
-  if (diagnostics.size() > kMaxDiagnostics) {
-    fmt::format_to(std::back_inserter(result), "\nand {} more",
-                   diagnostics.size() - kMaxDiagnostics);
-  }
-  return result;
+std::string describe_glsl_errors(std::string_view kernel, std::span<const Diagnostic> diagnostics) {
+  return describe_errors_under(
+      fmt::format("the GLSL of kernel '{}' does not compile; correct its text:", kernel),
+      diagnostics);
 }
 
 }  // namespace holdfast::kernel

@@ -7,15 +7,9 @@
 #include <utility>
 #include <vector>
 
-namespace holdfast::kernel {
+#include "holdfast/kernel/diagnostics.h"
 
-// What the compiler has against a text.
-struct GlslDiagnostic {
-  uint32_t line = 0;      // as the author counts; 0 where it is none of the text's
-  uint32_t column = 0;    // in source_line, from 1; 0 where the compiler names no token of it
-  std::string message{};  // the compiler's words
-  std::string source_line{};
-};
+namespace holdfast::kernel {
 
 // A text by the numbers that the compiler gives its lines. Borrows the text.
 class GlslLines {
@@ -28,9 +22,9 @@ class GlslLines {
   // The number of the line with the #version; 0 without one.
   uint32_t version_line() const { return version_line_; }
   // A diagnostic at the line with this number, or at the one in this place, from 1.
-  GlslDiagnostic at_number(uint32_t number, std::string message,
-                           std::string_view source_string = "0") const;
-  GlslDiagnostic at_place(size_t place, std::string message) const;
+  Diagnostic at_number(uint32_t number, std::string message,
+                       std::string_view source_string = "0") const;
+  Diagnostic at_place(size_t place, std::string message) const;
 
  private:
   struct Line {
@@ -44,12 +38,10 @@ class GlslLines {
 
 // The errors in a log of glslang's; of several for one line the first, from which the others
 // usually follow. In its preamble, line i holds defines[i - 1].
-std::vector<GlslDiagnostic> read_glsl_log(
-    std::string_view log, const GlslLines& lines,
-    std::span<const std::pair<std::string, std::string>> defines);
+std::vector<Diagnostic> read_glsl_log(std::string_view log, const GlslLines& lines,
+                                      std::span<const std::pair<std::string, std::string>> defines);
 
 // What an author reads. Printable ASCII and newlines, whatever bytes the text has.
-std::string describe_glsl_errors(std::string_view kernel,
-                                 std::span<const GlslDiagnostic> diagnostics);
+std::string describe_glsl_errors(std::string_view kernel, std::span<const Diagnostic> diagnostics);
 
 }  // namespace holdfast::kernel

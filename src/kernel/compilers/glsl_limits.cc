@@ -55,7 +55,7 @@ size_t skip_comment(std::string_view text, size_t at) {
 
 }  // namespace
 
-std::optional<GlslDiagnostic> too_long_to_parse(std::string_view text) {
+std::optional<Diagnostic> too_long_to_parse(std::string_view text) {
   size_t line = 1;
   size_t statement = 0;  // bytes so far that are neither blanks nor comments
   size_t directive = 0;  // the same, while in_directive
@@ -107,8 +107,8 @@ std::optional<GlslDiagnostic> too_long_to_parse(std::string_view text) {
   return {};
 }
 
-std::optional<GlslDiagnostic> too_deep_to_translate(const glslang::TIntermediate& parsed,
-                                                    const GlslLines& lines) {
+std::optional<Diagnostic> too_deep_to_translate(const glslang::TIntermediate& parsed,
+                                                const GlslLines& lines) {
   Nodes pending;
   if (TIntermNode* root = parsed.getTreeRoot()) pending.emplace_back(root, 0);
   while (!pending.empty()) {

@@ -16,11 +16,11 @@ namespace holdfast::kernel {
 
 // Finds what would overflow the stack while parsing: endless statements and directives, and
 // structures in structures. The text has its macros expanded.
-std::optional<GlslDiagnostic> too_long_to_parse(std::string_view text);
+std::optional<Diagnostic> too_long_to_parse(std::string_view text);
 
 // Finds what would overflow it afterwards: expressions and statements that are nested too deeply.
 // For a shader that was parsed.
-std::optional<GlslDiagnostic> too_deep_to_translate(const glslang::TIntermediate& parsed,
-                                                    const GlslLines& lines);
+std::optional<Diagnostic> too_deep_to_translate(const glslang::TIntermediate& parsed,
+                                                const GlslLines& lines);
 
 }  // namespace holdfast::kernel

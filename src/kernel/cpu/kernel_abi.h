@@ -15,6 +15,9 @@ struct hf_call {
   unsigned long first_group;
   unsigned long end_group;
   hf_host* host;
+  // Of the dispatch, along each axis. For native kernels, which have no LaunchBlock: there each
+  // call has one threadgroup, and first_group counts them within these.
+  unsigned groups[3];
 };
 
 // What a kernel asks of the host. The calls that return nothing raise: they unwind the kernel's
@@ -32,8 +35,8 @@ struct hf_host {
                         unsigned long size);
   void (*assertion)(hf_host*, const char* file, unsigned line, const char* expression);
   // Of the item that runs now. Valid inside run_group.
-  unsigned thread;
-  unsigned threads;
+  unsigned item;
+  unsigned items;
   // 16 bytes for each lane of the current simdgroup, twice: items write their own, meet at
   // simd_barrier, and read the others'. `parity` says which of the two is next; it is the item's
   // own, and changes with every exchange.

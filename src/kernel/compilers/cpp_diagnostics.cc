@@ -1,0 +1,174 @@
+#include "holdfast/kernel/compilers/cpp_diagnostics.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <optional>
+
+namespace holdfast::kernel {
+
+namespace {
+
+bool take_number(std::string_view& text, uint32_t& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return false;
+  text.remove_prefix(static_cast<size_t>(end - text.data()));
+  return true;
+}
+
+bool take(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+std::string_view trim(std::string_view text) {
+  const size_t first = text.find_first_not_of(" \t\r");
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
+}
+
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// "FILE:LINE:COLUMN:" at the start of a line, where FILE is the author's.
+std::optional<Diagnostic> take_place(std::string_view& line, std::span<const SourceText> sources) {
+  for (const SourceText& source : sources) {
+    std::string_view rest = line;
+    Diagnostic place;
+    if (!take(rest, source.file) || !take(rest, ":") || !take_number(rest, place.line)) continue;
+    if (!take(rest, ":")) continue;
+    if (take_number(rest, place.column) && !take(rest, ":")) continue;
+    place.file = source.file;
+    place.source_line = line_of(source.text, place.line);
+    line = rest;
+    return place;
+  }
+  return {};
+}
+
+enum class Kind { none, error, note };
+
+// What a line says, and its words. Those of an error in a file that is not the author's follow the
+// name of that file.
+Kind kind_of(std::string_view line, bool placed, std::string_view& words) {
+  static constexpr std::array<std::string_view, 3> kErrors{
+      "internal compiler error: ", "fatal error: ", "error: "};
+  for (const std::string_view mark : kErrors) {
+    const size_t at = line.find(mark);
+    if (at == std::string_view::npos || (placed && at != line.find_first_not_of(' '))) continue;
+    words = line.substr(mark == kErrors[0] ? at : at + mark.size());
+    return Kind::error;
+  }
+  if (const size_t at = line.find("note: ");
+      at != std::string_view::npos && (!placed || at == line.find_first_not_of(' '))) {
+    words = line.substr(at + 6);
+    return Kind::note;
+  }
+  return Kind::none;
+}
+
+// Words that lead from generated text to the author's line.
+bool leads_to_author(std::string_view words) {
+  static constexpr std::array<std::string_view, 7> kLeads{
+      "required from",    "required by",    "in expansion of macro",
+      "in instantiation", "requested here", "in 'constexpr' expansion of",
+      "to match this"};
+  return std::ranges::any_of(kLeads, [&](std::string_view lead) { return has(words, lead); });
+}
+
+class LogReader {
+ public:
+  explicit LogReader(std::span<const SourceText> sources) : sources_(sources) {}
+
+  std::vector<Diagnostic> read(std::string_view log) {
+    while (!log.empty()) read_line(take_line(log));
+    flush();
+    return std::move(result_);
+  }
+
+ private:
+  void read_line(std::string_view line) {
+    if (const size_t at = line.find("undefined reference to "); at != std::string_view::npos) {
+      std::string words(line.substr(at));
+      std::ranges::replace(words, '`', '\'');
+      flush();
+      if (result_.empty() || result_.back().message != words) result_.push_back({.message = words});
+      return;
+    }
+    std::string_view rest = line;
+    std::optional<Diagnostic> place = take_place(rest, sources_);
+    std::string_view words;
+    switch (kind_of(rest, place.has_value(), words)) {
+      case Kind::error:
+        if (line.starts_with("collect2: ") || has(words, "linker command failed")) return;
+        flush();
+        begin_error(std::move(place), trim(words));
+        break;
+      case Kind::note: add_note(std::move(place), trim(words)); break;
+      case Kind::none:
+        // The innermost use of a template comes first, the author's call last; either tells where.
+        if (place && leads_to_author(rest)) context_ = std::move(place);
+        break;
+    }
+  }
+
+  void begin_error(std::optional<Diagnostic> place, std::string_view words) {
+    pending_ = place ? std::move(*place) : context_.value_or(Diagnostic{});
+    placed_ = pending_->line != 0;
+    pending_->message = words;
+    context_.reset();
+  }
+
+  void add_note(std::optional<Diagnostic> place, std::string_view words) {
+    if (!place || !pending_) return;
+    if (!placed_) {
+      if (!leads_to_author(words)) return;
+      place->message = std::move(pending_->message);
+      pending_ = std::move(place);
+      placed_ = true;
+      return;
+    }
+    if (leads_to_author(words) || (place->line == pending_->line && place->file == pending_->file))
+      return;
+    place->message = fmt::format("note: {}", words);
+    notes_.push_back(std::move(*place));
+  }
+
+  void flush() {
+    if (!pending_) return;
+    const bool known = placed_ && std::ranges::any_of(result_, [&](const Diagnostic& d) {
+                         return d.line == pending_->line && d.file == pending_->file &&
+                                !d.message.starts_with("note: ");
+                       });
+    if (!known) {
+      result_.push_back(std::move(*pending_));
+      for (Diagnostic& note : notes_) result_.push_back(std::move(note));
+    }
+    pending_.reset();
+    notes_.clear();
+  }
+
+  std::span<const SourceText> sources_;
+  std::vector<Diagnostic> result_;
+  std::optional<Diagnostic> context_;  // of the error that follows
+  std::optional<Diagnostic> pending_;  // the error whose notes are being read
+  bool placed_ = false;                // whether it has a line of the author's
+  std::vector<Diagnostic> notes_;
+};
+
+}  // namespace
+
+std::vector<Diagnostic> read_cpp_log(std::string_view log, std::span<const SourceText> sources) {
+  std::vector<Diagnostic> result = LogReader(sources).read(log);
+  // Errors without a place are usually consequences of those with one.
+  if (std::ranges::any_of(result, [](const Diagnostic& d) { return d.line != 0; })) {
+    std::erase_if(result, [](const Diagnostic& d) { return d.line == 0; });
+  }
+  return result;
+}
+
+}  // namespace holdfast::kernel

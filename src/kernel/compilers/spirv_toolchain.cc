@@ -1,0 +1,83 @@
+#include "holdfast/kernel/compilers/spirv_toolchain.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "holdfast/kernel/compilers/glsl_compiler.h"
+#include "holdfast/kernel/native.h"
+
+namespace holdfast::kernel {
+
+namespace {
+
+Failure check(const CompileJob& job) {
+  if (!job.native) {
+    return Failure(
+        ErrorCode::unsupported,
+        fmt::format("kernel '{}' has no code for Vulkan: kernel text is not compiled for "
+                    "it yet; give it a native of kind glsl or spirv",
+                    job.kernel));
+  }
+  if (job.native->kind != NativeKind::glsl && job.native->kind != NativeKind::spirv) {
+    return Failure(ErrorCode::unsupported,
+                   fmt::format("kernel '{}': a native of kind {} does not run on Vulkan; give it "
+                               "one of kind glsl or spirv",
+                               job.kernel, to_string(job.native->kind)));
+  }
+  return {};
+}
+
+Code bytes_of(std::span<const uint32_t> words) {
+  const auto bytes = std::as_bytes(words);
+  return Code(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+Result<std::string> SpirvToolchain::version() { return glsl_compiler_version(); }
+
+Result<Code> SpirvToolchain::compile(const CompileJob& job) {
+  if (Failure refused = check(job)) return refused;
+  if (job.native->kind == NativeKind::spirv) return job.native->module;
+  if (job.native->entry_point != "main") {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': the entry point of GLSL is called main, not '{}'",
+                               job.kernel, job.native->entry_point));
+  }
+  const Result<hal::SpirvModule> module =
+      compile_glsl({.name = job.kernel,
+                    .text = job.native->text,
+                    .defines = native_macros(NativeKind::glsl, job.constants),
+                    .bindings = job.native->reaches});
+  if (!module) return module.failure();
+  return bytes_of(module.value().words);
+}
+
+Result<Ref<hal::Pipeline>> SpirvToolchain::load(hal::Device& device, const CompileJob& job,
+                                                std::span<const std::byte> code) {
+  if (Failure refused = check(job)) return refused;
+  hal::SpirvModule module;
+  if (code.size() % sizeof(uint32_t) != 0) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': {} bytes are no SPIR-V, which has words of four",
+                               job.kernel, code.size()));
+  }
+  module.words.resize(code.size() / sizeof(uint32_t));
+  if (!code.empty()) std::memcpy(module.words.data(), code.data(), code.size());
+  module.entry_point = job.native->entry_point;
+  module.bindings = job.native->reaches;
+  if (job.native->kind == NativeKind::spirv) {
+    auto constants = native_specialization(job.kernel, *job.native, job.constants);
+    if (!constants) return constants.failure();
+    module.constants = std::move(constants).value();
+  }
+  hal::PipelineDesc desc;
+  desc.name = job.kernel;
+  desc.module = std::move(module);
+  desc.bindings = static_cast<uint32_t>(job.code.interface.bindings.size());
+  desc.parameter_bytes = job.code.interface.parameter_bytes;
+  return device.create_pipeline(std::move(desc));
+}
+
+}  // namespace holdfast::kernel

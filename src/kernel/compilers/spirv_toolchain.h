@@ -1,0 +1,19 @@
+#pragma once
+
+#include "holdfast/kernel/toolchain.h"
+
+namespace holdfast::kernel {
+
+// For Vulkan: native GLSL and finished SPIR-V. Kernel text is refused, with a sentence. Code is
+// the module's words.
+class SpirvToolchain final : public Toolchain {
+ public:
+  // No text is generated for it.
+  Target target() const override { return Target::cpp; }
+  Result<std::string> version() override;
+  Result<Code> compile(const CompileJob& job) override;
+  Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
+                                  std::span<const std::byte> code) override;
+};
+
+}  // namespace holdfast::kernel

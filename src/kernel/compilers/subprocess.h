@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "holdfast/base/error.h"
+
+namespace holdfast::kernel {
+
+struct Subprocess {
+  std::vector<std::string> command{};      // the program's path, then its arguments
+  std::string folder{};                    // in which it runs
+  std::vector<std::string> environment{};  // "NAME=value"
+};
+
+struct SubprocessResult {
+  // Of the exit; none where a signal ended it, or where the application took the status away.
+  std::optional<int> status{};
+  int signal = 0;        // that ended it
+  std::string output{};  // stderr, of which the first mebibyte is kept
+};
+
+// Runs a program to its end, without a shell; it reads nothing, and what it writes to stdout is
+// dropped. The failure, ErrorCode::environment, says why it could not be started.
+Result<SubprocessResult> run(const Subprocess& process);
+
+// The environment of this process for a tool whose outcome must not depend on it: messages in plain
+// English, temporary files in the folder it runs in, and nothing that adds paths or libraries.
+std::vector<std::string> tool_environment();
+
+// Where PATH has the program, or the name itself where it is a path; empty where nothing can be
+// executed there.
+std::string find_program(const std::string& name);
+
+}  // namespace holdfast::kernel

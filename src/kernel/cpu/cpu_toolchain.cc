@@ -1,0 +1,150 @@
+#include "holdfast/kernel/cpu/cpu_toolchain.h"
+
+#include <embedded/kernel_text.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "holdfast/base/env.h"
+#include "holdfast/kernel/compilers/cpp_diagnostics.h"
+#include "holdfast/kernel/cpu/loaded_kernel.h"
+#include "holdfast/kernel/native.h"
+
+namespace holdfast::kernel {
+
+namespace {
+
+// The name of a file, as a literal of C++.
+std::string literal_of(std::string_view file) {
+  std::string result = "\"";
+  for (const char c : file) {
+    if (c == '"' || c == '\\') result += '\\';
+    result += c;
+  }
+  return result + '"';
+}
+
+// The whole translation unit. Only the entry point can be seen from outside, whoever defines it.
+std::string unit_text(const CompileJob& job) {
+  std::string text = fmt::format(
+      "struct hf_call;\nextern \"C\" __attribute__((visibility(\"default\"))) void {}(const "
+      "hf_call*);\n",
+      job.code.entry_point);
+  if (!job.native) return text + job.code.preamble + job.code.text;
+  const std::string& file = job.code.sources.empty() ? job.kernel : job.code.sources[0].file;
+  text += embedded::kernel_text("kernel_abi.h");
+  for (const auto& [name, value] : native_macros(NativeKind::cpp, job.constants)) {
+    text += fmt::format("\n#define {} {}", name, value);
+  }
+  return fmt::format("{}\n#line 1 {}\n{}", text, literal_of(file), job.native->text);
+}
+
+Failure check_native(const CompileJob& job) {
+  if (job.native->kind != NativeKind::cpp) {
+    return Failure(ErrorCode::unsupported,
+                   fmt::format("kernel '{}': a native of kind {} does not run on the CPU; give it "
+                               "one of kind cpp, or a body",
+                               job.kernel, to_string(job.native->kind)));
+  }
+  if (!is_identifier(job.code.entry_point) || job.code.entry_point == "main") {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': the entry point of its native is '{}'; name a "
+                               "function extern \"C\" void NAME(const hf_call*) of the text",
+                               job.kernel, job.code.entry_point));
+  }
+  return {};
+}
+
+Failure compile_failure(const CompileJob& job, const std::string& messages) {
+  std::vector<Diagnostic> diagnostics = read_cpp_log(messages, job.code.sources);
+  if (diagnostics.empty()) diagnostics.push_back({.message = "the compiler does not say why"});
+  return Failure(ErrorCode::usage, describe_errors(job.kernel, job.variant, diagnostics));
+}
+
+// With symbols, in a folder of its own: beside the object lie the texts that debuggers show.
+Result<std::shared_ptr<const SharedObject>> load_with_symbols(const CompileJob& job,
+                                                              std::span<const std::byte> code) {
+  Result<PrivateFolder> made = PrivateFolder::make("keep a kernel's symbols");
+  if (!made) return made.failure();
+  PrivateFolder folder = std::move(made).value();
+  if (Failure full = folder.write("kernel.cc", unit_text(job))) return full;
+  for (const SourceText& source : job.code.sources) {
+    // A path leads a debugger to the author's own file.
+    const bool is_name = source.file.find('/') == std::string::npos && source.file != "." &&
+                         source.file != ".." && !source.file.starts_with("kernel.");
+    if (!is_name || source.file.empty()) continue;
+    if (Failure full = folder.write(source.file, source.text)) return full;
+  }
+  Code bytes(code.begin(), code.end());
+  const auto placeholder = std::as_bytes(std::span(CppCompiler::folder_placeholder()));
+  std::string path = folder.path();
+  if (path.size() <= placeholder.size()) {
+    path.resize(placeholder.size(), '/');
+    for (auto at = bytes.begin();;) {
+      at = std::search(at, bytes.end(), placeholder.begin(), placeholder.end());
+      if (at == bytes.end()) break;
+      at = std::copy_n(std::as_bytes(std::span(path)).begin(), path.size(), at);
+    }
+  }
+  return SharedObject::load_in(std::move(folder), job.kernel, bytes);
+}
+
+}  // namespace
+
+CppOptions CpuToolchain::Options::default_options() {
+  CppOptions options;
+  options.debug = env::flag("HOLDFAST_CPU_DEBUG").value_or(false);
+#if defined(__SANITIZE_ADDRESS__)
+  options.sanitize = true;
+#endif
+  return options;
+}
+
+CpuToolchain::CpuToolchain() : CpuToolchain(Options{}) {}
+CpuToolchain::CpuToolchain(Options options) : options_(options) {}
+
+Result<std::string> CpuToolchain::version() {
+  const Result<std::shared_ptr<const CppCompiler>> compiler = CppCompiler::find();
+  if (!compiler) return compiler.failure();
+  return compiler.value()->version(options_.compiler);
+}
+
+Result<Code> CpuToolchain::compile(const CompileJob& job) {
+  if (job.native) {
+    if (Failure refused = check_native(job)) return refused;
+  }
+  const Result<std::shared_ptr<const CppCompiler>> compiler = CppCompiler::find();
+  if (!compiler) return compiler.failure();
+  const CppUnit unit{unit_text(job), job.code.math, job.native == nullptr};
+  Result<CppOutcome> outcome = compiler.value()->compile(unit, options_.compiler);
+  if (!outcome) return outcome.failure();
+  if (outcome.value().object.empty()) return compile_failure(job, outcome.value().messages);
+  return std::move(outcome.value().object);
+}
+
+Result<Ref<hal::Pipeline>> CpuToolchain::load(hal::Device& device, const CompileJob& job,
+                                              std::span<const std::byte> code) {
+  const bool with_symbols = options_.compiler.debug || options_.compiler.sanitize;
+  Result<std::shared_ptr<const SharedObject>> object =
+      with_symbols ? load_with_symbols(job, code) : SharedObject::load(job.kernel, code);
+  if (!object) return object.failure();
+  void* const entry = object.value()->find(job.code.entry_point);
+  if (entry == nullptr) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}' has no entry point: define extern \"C\" void {}(const "
+                               "hf_call*) in its text",
+                               job.kernel, job.code.entry_point));
+  }
+  const auto kernel = std::make_shared<const LoadedKernel>(
+      job.kernel, job.code.interface, std::move(object).value(),
+      reinterpret_cast<LoadedKernel::Entry>(entry), fibers_);
+  hal::PipelineDesc desc;
+  desc.name = job.kernel;
+  desc.module = hal::HostFunction([kernel](const hal::HostGroup& group) { kernel->run(group); });
+  desc.bindings = static_cast<uint32_t>(job.code.interface.bindings.size());
+  desc.parameter_bytes = job.code.interface.parameter_bytes;
+  return device.create_pipeline(std::move(desc));
+}
+
+}  // namespace holdfast::kernel

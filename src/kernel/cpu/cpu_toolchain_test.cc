@@ -1,0 +1,345 @@
+#include "holdfast/kernel/cpu/cpu_toolchain.h"
+
+#include <embedded/kernel_text.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <numeric>
+
+#include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/hal/cpu/cpu_executor.h"
+#include "holdfast/runtime/context.h"
+#include "holdfast/runtime/stream.h"
+#include "holdfast/testing/variable.h"
+
+namespace holdfast::kernel {
+namespace {
+
+using hal::Access;
+using hal::Binding;
+using holdfast::testing::Variable;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// A kernel as the generator would make it: x is read, y is written, both of floats.
+CompileJob job_of(std::string_view body, std::string_view before = "") {
+  CompileJob job;
+  job.kernel = "k";
+  job.variant = "x: float32[1] -> y: float32[1]";
+  job.code.preamble = embedded::kernel_text("kernel_abi.h");
+  job.code.entry_point = "hf_k";
+  job.code.text = std::string(before) + R"(
+struct hf_launch { unsigned grid[3], group[3], first_group[3], groups_per_dispatch; };
+extern "C" void hf_k(const hf_call* c) {
+  const hf_launch& l = *reinterpret_cast<const hf_launch*>(c->parameters);
+  const float* __restrict__ x = static_cast<const float*>(c->buffers[0]);
+  float* __restrict__ y = static_cast<float*>(c->buffers[1]);
+  for (unsigned long g = c->first_group; g < c->end_group; ++g) {
+#line 1 "k.metal"
+)" + std::string(body) +
+                  "\n  }\n}\n";
+  job.code.sources = {{"k.metal", std::string(body)}};
+  job.code.interface.bindings = {{ArgumentGroup::input, 0, Access::read},
+                                 {ArgumentGroup::output, 0, Access::write}};
+  job.code.interface.parameter_bytes = {sizeof(LaunchBlock)};
+  return job;
+}
+
+constexpr const char* kTwice =
+    "for (unsigned i = g * l.group[0]; i < (g + 1) * l.group[0] && i < l.grid[0]; ++i)\n"
+    "  y[i] = 2 * x[i];";
+
+class CpuToolchainTest : public ::testing::Test {
+ protected:
+  Ref<hal::Pipeline> pipeline_of(const CompileJob& job) {
+    const Code code = toolchain_.compile(job).or_raise();
+    return toolchain_.load(*context_->device(), job, code).or_raise();
+  }
+  // y for x = 0, 1, 2, ...; what fails is thrown.
+  std::vector<float> run(const Ref<hal::Pipeline>& pipeline, uint32_t count = 100,
+                         uint32_t group = 32) {
+    std::vector<float> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 0.0F);
+    const auto x = stream_->allocate({count * 4}, "x");
+    const auto y = stream_->allocate({count * 4}, "y");
+    stream_->upload(x, {}, std::as_bytes(std::span(numbers)));
+    const LaunchBlock block{{count, 1, 1}, {group, 1, 1}, {0, 0, 0}, 2};
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(&block, 1));
+    stream_->dispatch(pipeline,
+                      std::array{Binding::of(x, Access::read), Binding::of(y, Access::write)},
+                      bytes.first(pipeline->parameter_bytes().value),
+                      {(count + 2 * group - 1) / (2 * group), 1, 1}, "run it");
+    stream_->readback(y, {}, std::as_writable_bytes(std::span(numbers)));
+    return numbers;
+  }
+  std::vector<float> run(const CompileJob& job) { return run(pipeline_of(job)); }
+  std::string failure_of(const CompileJob& job) {
+    try {
+      run(job);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no failure";
+  }
+  std::string refusal_of(const CompileJob& job, ErrorCode code = ErrorCode::usage) {
+    const Result<Code> compiled = toolchain_.compile(job);
+    EXPECT_FALSE(compiled);
+    if (compiled) return {};
+    EXPECT_EQ(compiled.failure().code(), code);
+    return compiled.failure().message();
+  }
+
+  CpuToolchain toolchain_;
+  Ref<runtime::Context> context_ =
+      runtime::Context::create(hal::CpuDevice::open({.queues = 1, .helpers = 1}));
+  Ref<runtime::Stream> stream_ = context_->new_stream();
+};
+
+TEST_F(CpuToolchainTest, text_computes) {
+  const std::vector<float> result = run(job_of(kTwice));
+  for (size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], 2.0F * static_cast<float>(i));
+}
+
+TEST_F(CpuToolchainTest, kernels_of_one_name_and_entry_point_run_their_own_code) {
+  const auto twice = pipeline_of(job_of(kTwice));
+  std::string other(kTwice);
+  other.replace(other.find("2 *"), 3, "3 *");
+  const auto thrice = pipeline_of(job_of(other));
+  EXPECT_EQ(run(twice)[10], 20.0F);
+  EXPECT_EQ(run(thrice)[10], 30.0F);
+  EXPECT_EQ(run(twice)[10], 20.0F);
+}
+
+// Mappings of code that came from memory of ours or, with symbols, from a folder of ours.
+size_t kernels_in_the_process() {
+  std::ifstream maps("/proc/self/maps");
+  size_t count = 0;
+  for (std::string line; std::getline(maps, line);) {
+    const bool ours = line.find("memfd:holdfast:k") != std::string::npos ||
+                      line.find("/kernel.so") != std::string::npos;
+    if (ours && line.find(" r-x") != std::string::npos) ++count;
+  }
+  return count;
+}
+
+TEST_F(CpuToolchainTest, code_leaves_the_process_with_its_last_pipeline) {
+  const CompileJob job = job_of(kTwice);
+  const size_t before = kernels_in_the_process();
+  auto pipeline = pipeline_of(job);
+  EXPECT_EQ(run(pipeline)[3], 6.0F);
+  EXPECT_GT(kernels_in_the_process(), before);
+  pipeline = nullptr;
+  context_->trim();
+  EXPECT_EQ(kernels_in_the_process(), before);
+}
+
+TEST_F(CpuToolchainTest, threads_of_a_group_meet_at_barriers) {
+  EXPECT_EQ(run(job_of(R"(
+    struct Data { const float* x; float* y; unsigned long g; hf_host* host; unsigned n; };
+    static __thread float shared[32];
+    Data data{x, y, g, c->host, l.grid[0]};
+    unsigned threads = l.grid[0] - g * 32; if (threads > 32) threads = 32;
+    c->host->run_group(c->host, threads, [](void* p, unsigned t) {
+      Data& d = *static_cast<Data*>(p);
+      shared[t] = d.x[d.g * 32 + t];
+      d.host->barrier(d.host, 8);
+      float sum = 0;
+      for (unsigned i = 0; i < d.host->items; ++i) sum += shared[i];
+      d.y[d.g * 32 + t] = sum;
+    }, &data);)")),
+            [] {
+              std::vector<float> expected(100);
+              for (size_t i = 0; i < 100; ++i) {
+                const size_t first = i / 32 * 32;
+                for (size_t j = first; j < first + 32 && j < 100; ++j) {
+                  expected[i] += static_cast<float>(j);
+                }
+              }
+              return expected;
+            }());
+}
+
+TEST_F(CpuToolchainTest, what_a_kernel_raises_fails_the_list_with_kernel_file_line_and_values) {
+  EXPECT_THAT(failure_of(job_of(
+                  "if (g == 2) c->host->out_of_bounds(c->host, __FILE__, __LINE__, \"x\", 100, "
+                  "99);")),
+              HasSubstr("kernel 'k', k.metal:1: index 100 is outside 'x', which has 99 elements"));
+  EXPECT_THAT(failure_of(job_of("\nif (g == 3) c->host->assertion(c->host, __FILE__, __LINE__, "
+                                "\"i < 4\");")),
+              HasSubstr("kernel 'k', k.metal:2: the assertion 'i < 4' does not hold"));
+  EXPECT_THAT(failure_of(job_of("c->host->run_group(c->host, 8, [](void* p, unsigned t) {\n"
+                                "  auto* host = static_cast<hf_host*>(p);\n"
+                                "  if (t < 5) host->barrier(host, __LINE__); }, c->host);")),
+              HasSubstr("kernel 'k': 3 of 8 threads returned before the barrier at line 3"));
+  // And the device goes on.
+  EXPECT_EQ(run(job_of(kTwice))[1], 2.0F);
+}
+
+TEST_F(CpuToolchainTest, an_error_in_the_text_is_shown_at_the_authors_line) {
+  const CompileJob job = job_of("float a = x[g];\n\ty[g] = a + foo(a);");
+  EXPECT_EQ(refusal_of(job),
+            "kernel 'k' (x: float32[1] -> y: float32[1]) does not compile; correct its text:\n"
+            "k.metal:2:13: 'foo' was not declared in this scope\n"
+            "  |  y[g] = a + foo(a);\n"
+            "  |             ^");
+  EXPECT_EQ(refusal_of(job), refusal_of(job));
+}
+
+TEST_F(CpuToolchainTest, both_compilers_are_understood) {
+  const Variable cxx("CXX", "clang++-16");
+  if (!CppCompiler::find()) GTEST_SKIP() << "no clang++-16 here";
+  EXPECT_EQ(run(job_of(kTwice))[3], 6.0F);
+  EXPECT_EQ(refusal_of(job_of("float a = x[g];\n\ty[g] = a + foo(a);")),
+            "kernel 'k' (x: float32[1] -> y: float32[1]) does not compile; correct its text:\n"
+            "k.metal:2:13: use of undeclared identifier 'foo'\n"
+            "  |  y[g] = a + foo(a);\n"
+            "  |             ^");
+}
+
+// The same with the author's own translation unit.
+CompileJob native_of(std::string text, std::string entry = "scale") {
+  CompileJob job = job_of("");
+  job.code.preamble.clear();
+  job.code.text.clear();
+  job.code.entry_point = entry;
+  job.code.interface.has_launch_block = false;
+  job.code.interface.parameter_bytes = {4};
+  job.code.sources = {{"scale.cc", text}};
+  auto native = std::make_shared<Native>();
+  native->kind = NativeKind::cpp;
+  native->text = std::move(text);
+  native->entry_point = std::move(entry);
+  job.native = std::move(native);
+  return job;
+}
+
+TEST_F(CpuToolchainTest, a_native_text_runs_as_it_is) {
+  const std::vector<float> result = run(native_of(R"(#include <algorithm>
+namespace { constexpr unsigned kGroup = 64; }
+extern "C" void scale(const hf_call* call) {
+  const float* x = static_cast<const float*>(call->buffers[0]);
+  float* y = static_cast<float*>(call->buffers[1]);
+  const unsigned long n = *reinterpret_cast<const unsigned*>(call->parameters);
+  const unsigned long end = std::min<unsigned long>(n, call->end_group * kGroup);
+  for (unsigned long i = call->first_group * kGroup; i < end; ++i) y[i] = 5 * x[i];
+}
+)"));
+  for (size_t i = 0; i < result.size(); ++i) ASSERT_EQ(result[i], 5.0F * static_cast<float>(i));
+}
+
+TEST_F(CpuToolchainTest, a_native_text_that_cannot_be_used_is_refused_with_a_sentence) {
+  EXPECT_THAT(refusal_of(native_of("extern \"C\" void scale(const hf_call* c) {\n  oops;\n}")),
+              HasSubstr("\nscale.cc:2:3: 'oops' was not declared in this scope\n  |   oops;\n"));
+  EXPECT_THAT(refusal_of(native_of("int main() {}", "main")), HasSubstr("entry point"));
+  EXPECT_THAT(refusal_of(native_of("", "a; b")), HasSubstr("entry point"));
+  CompileJob other = native_of("void main() {}");
+  auto native = std::make_shared<Native>(*other.native);
+  native->kind = NativeKind::glsl;
+  other.native = native;
+  EXPECT_THAT(refusal_of(other, ErrorCode::unsupported),
+              AllOf(HasSubstr("kind glsl does not run on the CPU"), HasSubstr("cpp")));
+  // A function that is not there, or goes by another name, shows when it is loaded.
+  for (const char* text : {"static int nothing;", "void scale(const hf_call*) {}"}) {
+    const CompileJob job = native_of(text, "absent");
+    const Code code = toolchain_.compile(job).or_raise();
+    const auto loaded = toolchain_.load(*context_->device(), job, code);
+    ASSERT_FALSE(loaded);
+    EXPECT_THAT(loaded.failure().message(), HasSubstr("kernel 'k' has no entry point"));
+  }
+  const CompileJob undefined =
+      native_of("void missing(); extern \"C\" void scale(const hf_call*) { missing(); }");
+  const Code code = toolchain_.compile(undefined).or_raise();
+  const auto loaded = toolchain_.load(*context_->device(), undefined, code);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.failure().code(), ErrorCode::usage);
+  EXPECT_THAT(loaded.failure().message(),
+              AllOf(HasSubstr("undefined symbol"), HasSubstr("missing")));
+}
+
+TEST_F(CpuToolchainTest, with_symbols_the_texts_lie_beside_the_object_while_it_lives) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("holdfast-test-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  {
+    const Variable temporary("TMPDIR", folder.c_str());
+    const Variable debug("HOLDFAST_CPU_DEBUG", "1");
+    CpuToolchain with_symbols;
+    EXPECT_NE(with_symbols.version().or_raise(),
+              CpuToolchain({.compiler = {.debug = false}}).version().or_raise());
+    const CompileJob job = job_of(kTwice);
+    const Code code = with_symbols.compile(job).or_raise();
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+    auto pipeline = with_symbols.load(*context_->device(), job, code).or_raise();
+    EXPECT_EQ(run(pipeline)[7], 14.0F);
+    std::vector<std::string> names;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {
+      if (entry.is_regular_file()) names.push_back(entry.path().filename());
+    }
+    EXPECT_THAT(names, ::testing::UnorderedElementsAre("kernel.cc", "kernel.so", "k.metal"));
+    pipeline = nullptr;
+    context_->trim();
+    EXPECT_TRUE(std::filesystem::is_empty(folder));
+  }
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(CpuToolchainTest, a_batch_gives_each_its_own_code_or_error) {
+  const CompileJob good = job_of(kTwice);
+  const CompileJob bad = job_of("oops;");
+  std::string other(kTwice);
+  other.replace(other.find("2 *"), 3, "3 *");
+  const CompileJob thrice = job_of(other);
+  const std::array<const CompileJob*, 3> jobs{&good, &bad, &thrice};
+  const std::vector<Result<Code>> results = toolchain_.compile_all(jobs);
+  ASSERT_EQ(results.size(), 3U);
+  ASSERT_TRUE(results[0]);
+  ASSERT_FALSE(results[1]);
+  ASSERT_TRUE(results[2]);
+  EXPECT_EQ(results[1].failure().message(), refusal_of(bad));
+  const auto load = [&](const CompileJob& job, const Code& code) {
+    return toolchain_.load(*context_->device(), job, code).or_raise();
+  };
+  EXPECT_EQ(run(load(good, results[0].value()))[3], 6.0F);
+  EXPECT_EQ(run(load(thrice, results[2].value()))[3], 9.0F);
+}
+
+#if defined(__SANITIZE_ADDRESS__)
+// The kernel is instrumented as well, and reports name the author's file.
+TEST(CpuToolchainDeathTest, an_index_out_of_bounds_is_reported_at_the_authors_line) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("holdfast-asan-" + std::to_string(::getpid()));
+  std::filesystem::create_directory(folder);
+  {
+    const Variable temporary("TMPDIR", folder.c_str());
+    // Without threads, so that the process can fork.
+    const auto device = hal::CpuDevice::open({.queues = 1, .helpers = 0, .immediate = true});
+    CpuToolchain toolchain;
+    const CompileJob job = job_of("\ny[1] = x[0];\ny[2] = x[100 + g];");
+    const auto pipeline =
+        toolchain.load(*device, job, toolchain.compile(job).or_raise()).or_raise();
+    std::vector<float> x(100);
+    std::vector<float> y(100);
+    const std::array<std::span<std::byte>, 2> bindings{std::as_writable_bytes(std::span(x)),
+                                                       std::as_writable_bytes(std::span(y))};
+    const LaunchBlock block{{1, 1, 1}, {1, 1, 1}, {0, 0, 0}, 1};
+    const auto& run = static_cast<hal::CpuPipeline&>(*pipeline).function();
+    EXPECT_DEATH(run({{0, 0, 0}, {1, 1, 1}, bindings, std::as_bytes(std::span(&block, 1))}),
+                 "heap-buffer-overflow(.|\n)*k.metal:3");
+  }
+  std::filesystem::remove_all(folder);
+}
+#endif
+
+TEST(Toolchain, the_device_decides_which) {
+  const auto cpu = hal::CpuDevice::open({.queues = 1, .helpers = 0});
+  EXPECT_NE(dynamic_cast<CpuToolchain*>(make_toolchain(cpu->info()).get()), nullptr);
+}
+
+}  // namespace
+}  // namespace holdfast::kernel

@@ -1,0 +1,104 @@
+#include "holdfast/kernel/cpu/shared_object.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "holdfast/hal/unique_fd.h"
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+namespace holdfast::kernel {
+
+namespace {
+
+constexpr size_t kMaxMemfdName = 200;
+
+hal::UniqueFd memory_file(std::string_view kernel, std::span<const std::byte> bytes) {
+  const std::string name = fmt::format("holdfast:{}", kernel.substr(0, kMaxMemfdName));
+  hal::UniqueFd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_EXEC));
+  // Before Linux 6.3 every one could be executed, and the flag is unknown.
+  if (!fd && errno == EINVAL) fd = hal::UniqueFd(memfd_create(name.c_str(), MFD_CLOEXEC));
+  while (fd && !bytes.empty()) {
+    const ssize_t written = ::write(fd.get(), bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) return {};
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return fd;
+}
+
+// A path to the descriptor that was never used before. The loader takes an object whose path it
+// knows for the one that it has, and numbers of descriptors come back; so each path spells a number
+// of its own, a bit by "/" or "./".
+std::string unique_path(int fd) {
+  static std::atomic<uint64_t> next{1};
+  std::string path = "/proc/self/fd/";
+  for (uint64_t bits = next.fetch_add(1, std::memory_order_relaxed); bits != 0; bits >>= 1U) {
+    path += (bits & 1U) != 0 ? "./" : "/";
+  }
+  return path + std::to_string(fd);
+}
+
+struct Opened {
+  void* handle = nullptr;
+  std::string why;
+};
+
+Opened open_object(const std::string& path) {
+  Opened result;
+  result.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (result.handle == nullptr) {
+    const char* const error = dlerror();  // NOLINT(concurrency-mt-unsafe): it is per thread
+    result.why = error != nullptr ? error : "no reason given";
+    if (result.why.starts_with(path + ": ")) result.why.erase(0, path.size() + 2);
+  }
+  return result;
+}
+
+Failure failure(std::string_view kernel, const std::string& why) {
+  const bool of_text = why.find("undefined symbol") != std::string::npos;
+  return Failure(of_text ? ErrorCode::usage : ErrorCode::environment,
+                 fmt::format("the code of kernel '{}' cannot be loaded: {}{}", kernel, why,
+                             of_text ? "; define it in the kernel's text" : ""));
+}
+
+}  // namespace
+
+Result<std::shared_ptr<const SharedObject>> SharedObject::load(std::string_view kernel,
+                                                               std::span<const std::byte> bytes) {
+  Opened opened;
+  if (const hal::UniqueFd fd = memory_file(kernel, bytes)) {
+    opened = open_object(unique_path(fd.get()));
+  }
+  if (opened.handle == nullptr && opened.why.find("undefined symbol") == std::string::npos) {
+    Result<PrivateFolder> folder = PrivateFolder::make("load a kernel");
+    if (!folder) return folder.failure();
+    if (Failure full = folder.value().write("kernel.so", bytes)) return full;
+    opened = open_object(folder.value().file("kernel.so"));
+  }
+  if (opened.handle == nullptr) return failure(kernel, opened.why);
+  return std::shared_ptr<const SharedObject>(new SharedObject(opened.handle));
+}
+
+Result<std::shared_ptr<const SharedObject>> SharedObject::load_in(
+    PrivateFolder folder, std::string_view kernel, std::span<const std::byte> bytes) {
+  if (Failure full = folder.write("kernel.so", bytes)) return full;
+  const Opened opened = open_object(folder.file("kernel.so"));
+  if (opened.handle == nullptr) return failure(kernel, opened.why);
+  std::shared_ptr<SharedObject> object(new SharedObject(opened.handle));
+  object->folder_ = std::move(folder);
+  return std::shared_ptr<const SharedObject>(std::move(object));
+}
+
+SharedObject::~SharedObject() { dlclose(handle_); }
+
+void* SharedObject::find(const std::string& symbol) const { return dlsym(handle_, symbol.c_str()); }
+
+}  // namespace holdfast::kernel
