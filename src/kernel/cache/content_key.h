@@ -8,9 +8,11 @@
 
 namespace holdfast::kernel {
 
-// All that decides the code of a variant, each part with its length: generated text and options,
-// or the native; interface; generator and toolchain versions. Two variants are one where these
-// bytes are equal; the digest only finds the bucket and the file. The same in every process.
+// All that decides a variant, each part with its length: generated text and options, or the native;
+// interface; generator and toolchain versions; the name, under which the pipeline appears in
+// reports. The preamble, which no user writes and which is much longer than most texts, stands in
+// it as its digest. Two variants are one where these bytes are equal; the digest only finds the
+// bucket and the file. The same in every process.
 class ContentKey {
  public:
   ContentKey(const CompileJob& job, std::string_view toolchain_version);
@@ -25,5 +27,16 @@ class ContentKey {
   std::string bytes_;
   Digest digest_;
 };
+
+#ifdef HOLDFAST_ABLATIONS
+// While one lives, all keys made anywhere have the same digest: only equality tells them apart.
+class ScopedDigestCollision {
+ public:
+  ScopedDigestCollision();
+  ~ScopedDigestCollision();
+  ScopedDigestCollision(const ScopedDigestCollision&) = delete;
+  ScopedDigestCollision& operator=(const ScopedDigestCollision&) = delete;
+};
+#endif
 
 }  // namespace holdfast::kernel

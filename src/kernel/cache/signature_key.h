@@ -3,6 +3,7 @@
 #include <boost/container/small_vector.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -11,7 +12,7 @@
 namespace holdfast::kernel {
 
 // A call signature as bytes that can be compared, made on every call without allocating for usual
-// sizes. Each part has its length.
+// sizes. Each part has its length. For one process: bytes are in the host's order.
 class SignatureKey {
  public:
   SignatureKey() = default;
@@ -26,10 +27,14 @@ class SignatureKey {
 
   std::span<const std::byte> bytes() const noexcept { return {bytes_.data(), bytes_.size()}; }
   uint64_t hash() const noexcept;
-  friend bool operator==(const SignatureKey&, const SignatureKey&) = default;
+  friend bool operator==(const SignatureKey& a, const SignatureKey& b) noexcept {
+    return a.bytes_.size() == b.bytes_.size() &&
+           std::memcmp(a.bytes_.data(), b.bytes_.data(), a.bytes_.size()) == 0;
+  }
 
  private:
   void put(const void* data, size_t size);
+  void put_name(std::string_view name);
   boost::container::small_vector<std::byte, 256> bytes_;
 };
 
