@@ -14,7 +14,7 @@ function(holdfast_install_headers root)
   list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
   list(TRANSFORM patterns APPEND "/*.h")
   file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${patterns})
-  list(FILTER headers EXCLUDE REGEX "/src/hal/cts/|_(test|benchmark)\\.h$")
+  list(FILTER headers EXCLUDE REGEX "/src/hal/cts/|/generate/preamble/|_(test|benchmark)\\.h$")
   foreach(header IN LISTS headers)
     cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/${root}"
       OUTPUT_VARIABLE relative)

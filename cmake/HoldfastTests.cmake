@@ -1,13 +1,28 @@
-# Labels: quick (every ./dev test), sanitize (also under the sanitizers), nightly (only ./dev nightly).
-# A GoogleTest test whose name contains "nightly" or "Nightly" is nightly; every other is quick and
-# sanitize, except for those on Vulkan that run instrumented code less than the driver's: see
-# test_properties.cmake.in.
+# Labels: quick (every ./dev test), sanitize (what runs under the sanitizers), nightly (only
+# ./dev nightly). A GoogleTest test whose name contains "nightly" or "Nightly" is nightly; every
+# other is quick and, in the builds with a sanitizer, part of a shard: see holdfast_add_shards.
 
 include(GoogleTest)
 
 # Here a Vulkan device must be there (lavapipe is), and nothing is written outside the build folder.
 set(holdfast_test_environment HOLDFAST_VALIDATE=1 HOLDFAST_REQUIRE_VULKAN=1
   "HOLDFAST_CACHE_DIR=${PROJECT_BINARY_DIR}/test_cache")
+# NVRTC compiles CUDA text without a GPU: the system's, or the one that ./dev fetched. Tests that need
+# it are skipped where there is none now, and fail where it went missing.
+file(GLOB fetched_nvrtc CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/build/nvrtc/libnvrtc.so.*")
+find_library(HOLDFAST_NVRTC NAMES libnvrtc.so.13 libnvrtc.so.12 nvrtc
+  HINTS ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda PATH_SUFFIXES lib64 lib)
+mark_as_advanced(HOLDFAST_NVRTC)
+if(HOLDFAST_NVRTC)
+  cmake_path(GET HOLDFAST_NVRTC PARENT_PATH nvrtc_dir)
+elseif(fetched_nvrtc)
+  set(nvrtc_dir "${PROJECT_SOURCE_DIR}/build/nvrtc")
+endif()
+if(nvrtc_dir)
+  list(APPEND holdfast_test_environment "HOLDFAST_NVRTC_DIR=${nvrtc_dir}" HOLDFAST_REQUIRE_NVRTC=1)
+else()
+  message(STATUS "No NVRTC found: tests of CUDA text are skipped")
+endif()
 set(holdfast_test_timeout 120)
 set(holdfast_nightly_timeout 3600)
 
@@ -26,6 +41,21 @@ if(TARGET holdfast_testing)
   target_compile_options(holdfast_testing PRIVATE ${holdfast_test_options})
 endif()
 
+# Under a sanitizer starting a process takes longer than most tests: a program runs as four shards,
+# without the tests that are nightly, those in which sanitizers see the same of our code as in the
+# ones beside them, and those of the layers, which leak.
+function(holdfast_add_shards target left_out)
+  set(filter "--gtest_filter=-*ightly*:*vulkan_adversary:*on_vulkan*:VulkanLayers.*")
+  if(left_out)
+    string(APPEND filter ":${left_out}")
+  endif()
+  foreach(shard RANGE 3)
+    add_test(NAME ${target}.${shard} COMMAND ${target} --gtest_brief=1 "${filter}")
+    set_tests_properties(${target}.${shard} PROPERTIES LABELS sanitize TIMEOUT 900
+      ENVIRONMENT "${holdfast_test_environment};GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${shard}")
+  endforeach()
+endfunction()
+
 # holdfast_add_test(<target> <library> [<source>...]): every test by itself, except for those that
 # GoogleTest's filter holdfast_left_out names.
 function(holdfast_add_test target library)
@@ -40,6 +70,10 @@ function(holdfast_add_test target library)
   target_link_libraries(${target} PRIVATE ${library} GTest::gtest_main GTest::gmock)
   if(TARGET holdfast_testing)
     target_link_libraries(${target} PRIVATE holdfast_testing)
+  endif()
+  if(HOLDFAST_SANITIZE)
+    holdfast_add_shards(${target} "${holdfast_left_out}")
+    return()
   endif()
   # Listing tests runs the program; before the tests, not in the build, it can do so with the
   # environment that sanitizers need.
@@ -66,6 +100,14 @@ holdfast_add_test(holdfast_runtime_test holdfast_runtime ${runtime_tests})
 holdfast_sources(kernel_tests TEST src/kernel)
 holdfast_add_test(holdfast_kernel_test holdfast_kernel ${kernel_tests})
 target_link_libraries(holdfast_kernel_test PRIVATE SPIRV-Tools-static)
+# The other processes of tests that need several.
+holdfast_add_program(holdfast_kernel_child "${PROJECT_SOURCE_DIR}/tests/kernel_child/main.cc")
+target_link_libraries(holdfast_kernel_child PRIVATE holdfast_kernel)
+add_dependencies(holdfast_kernel_test holdfast_kernel_child)
+target_compile_definitions(holdfast_kernel_test PRIVATE
+  "HOLDFAST_KERNEL_CHILD=\"$<TARGET_FILE:holdfast_kernel_child>\"")
+file(GLOB workload_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/workloads/*_test.cc")
+holdfast_add_test(holdfast_workloads_test holdfast_workloads ${workload_tests})
 file(GLOB cts_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/*.cc")
 set(holdfast_left_out "*/*vulkan*")
 holdfast_add_test(holdfast_cts holdfast_runtime ${cts_sources})
@@ -131,6 +173,19 @@ foreach(source IN LISTS program_sources)
   set_tests_properties(Program.${name} PROPERTIES LABELS "quick;sanitize"
     ENVIRONMENT "${holdfast_test_environment}" TIMEOUT ${holdfast_test_timeout})
 endforeach()
+
+# A debugger stops in kernels. Sanitizers slow both down, and show nothing more.
+if(NOT HOLDFAST_SANITIZE)
+  find_program(GDB gdb REQUIRED)
+  mark_as_advanced(GDB)
+  set(debugger_dir "${PROJECT_SOURCE_DIR}/tests/debugger")
+  holdfast_add_program(holdfast_debugged_kernels "${debugger_dir}/debugged_kernels.cc")
+  target_link_libraries(holdfast_debugged_kernels PRIVATE holdfast_kernel)
+  add_test(NAME Debugger.stops_in_a_kernel COMMAND "${debugger_dir}/stops_in_a_kernel"
+    "$<TARGET_FILE:holdfast_debugged_kernels>" "${debugger_dir}/scale.kernel")
+  set_tests_properties(Debugger.stops_in_a_kernel PROPERTIES LABELS quick SKIP_RETURN_CODE 77
+    ENVIRONMENT "${holdfast_test_environment}" TIMEOUT ${holdfast_test_timeout})
+endif()
 
 add_test(NAME Lint.rules_catch_offences COMMAND "${PROJECT_SOURCE_DIR}/tools/lint/selftest")
 set_tests_properties(Lint.rules_catch_offences PROPERTIES LABELS quick

@@ -1,15 +1,6 @@
-# Programs of the kind that Holdfast is for, shared by the demo and the benchmarks.
-file(GLOB workload_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/workloads/*.cc")
 file(GLOB bench_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/bench/*.cc")
 file(GLOB demo_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/demo/*.cc")
 holdfast_sources(benchmark_sources BENCHMARK src)
-
-if(HOLDFAST_BUILD_BENCHMARKS OR HOLDFAST_BUILD_TOOLS)
-  add_library(holdfast_workloads STATIC ${workload_sources})
-  target_include_directories(holdfast_workloads PUBLIC "${PROJECT_SOURCE_DIR}/tools")
-  target_link_libraries(holdfast_workloads PUBLIC holdfast_runtime)
-  holdfast_set_warnings(holdfast_workloads)
-endif()
 
 if(HOLDFAST_BUILD_BENCHMARKS AND (bench_sources OR benchmark_sources))
   holdfast_add_program(holdfast_bench ${bench_sources} ${benchmark_sources})

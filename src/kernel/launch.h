@@ -10,20 +10,24 @@
 
 namespace holdfast::kernel {
 
-// Memory with a type and a shape, as an argument of a kernel. Borrowed for the call.
+// Memory with a type and a shape, as an argument of a kernel. Everything is borrowed for the call.
 struct ArrayRef {
-  const Ref<hal::Allocation>& memory;
-  Dtype dtype = Dtype::float32;
-  std::span<const int64_t> shape{};
-  std::span<const int64_t> strides{};  // in elements; empty: row-contiguous
-  Bytes offset{};                      // of the first element
+  ArrayRef(const Ref<hal::Allocation>& memory_of, Dtype type, std::span<const int64_t> shape_of,
+           std::span<const int64_t> strides_of = {}, Bytes first = {})
+      : memory(memory_of.get()), dtype(type), shape(shape_of), strides(strides_of), offset(first) {}
+
+  hal::Allocation* memory;
+  Dtype dtype;
+  std::span<const int64_t> shape;
+  std::span<const int64_t> strides;  // in elements; empty: row-contiguous
+  Bytes offset;                      // of the first element
 };
 
 struct Size3 {
   uint32_t x = 1;
   uint32_t y = 1;
   uint32_t z = 1;
-  constexpr uint64_t count() const noexcept { return uint64_t{x} * y * z; }
+  constexpr bool empty() const noexcept { return x == 0 || y == 0 || z == 0; }
   friend bool operator==(const Size3&, const Size3&) = default;
 };
 

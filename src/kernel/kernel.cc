@@ -1,0 +1,55 @@
+#include "holdfast/kernel/kernel.h"
+
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <fstream>
+#include <iterator>
+#include <system_error>
+#include <utility>
+
+#include "holdfast/kernel/generate/tokens.h"
+
+namespace holdfast::kernel {
+namespace {
+
+std::string read_source(const Definition& definition) {
+  std::ifstream file(definition.file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (!file.is_open() || file.bad()) {
+    throw EnvironmentError(fmt::format("kernel '{}': its file '{}' cannot be read: {}",
+                                       definition.name, definition.file,
+                                       std::generic_category().message(errno)));
+  }
+  return text;
+}
+
+}  // namespace
+
+Kernel::Kernel(Definition definition) {
+  if (definition.source.empty() && !definition.file.empty()) {
+    definition.source = read_source(definition);
+  }
+  check(definition).raise_if_any();
+  auto content = std::make_shared<Content>();
+  Names names = names_in(definition.source);
+  names.identifiers.merge(names_in(definition.header).identifiers);
+  for (const auto* group : {&definition.inputs, &definition.in_place, &definition.outputs}) {
+    for (const std::string& name : *group) {
+      content->uses_rank.push_back(names.identifiers.contains(name + "_shape") ||
+                                   names.identifiers.contains(name + "_strides") ||
+                                   names.identifiers.contains(name + "_ndim"));
+    }
+  }
+  content->definition = std::move(definition);
+  content_ = std::move(content);
+}
+
+bool Kernel::uses_rank(ArgumentGroup group, size_t index) const {
+  const Definition& d = content_->definition;
+  if (group != ArgumentGroup::input) index += d.inputs.size();
+  if (group == ArgumentGroup::output) index += d.in_place.size();
+  return content_->uses_rank.at(index);
+}
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,398 @@
+#include "holdfast/kernel/launch.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/container/small_vector.hpp>
+#include <cstring>
+
+#include "holdfast/base/env.h"
+#include "holdfast/kernel/native.h"
+
+namespace holdfast::kernel {
+namespace {
+
+// Threads that one group of the CPU device runs: enough that calling it costs little beside
+// them, few enough that several host threads share a grid (bench row cpu_kernel).
+constexpr uint64_t kThreadsPerDispatch = 16384;
+// The same where threads are fibers, each of which costs much more.
+constexpr uint64_t kFibersPerDispatch = 512;
+
+using ParameterBytes = boost::container::small_vector<std::byte, 512>;
+
+uint32_t rank_for_code(const Kernel& kernel, ArgumentGroup group, size_t index, size_t rank) {
+  if (kernel.uses_rank(group, index)) return static_cast<uint32_t>(rank);
+  return group == ArgumentGroup::input && rank == 0 ? 0 : 1;
+}
+
+[[noreturn]] void refuse(const Kernel& kernel, std::string_view label, const std::string& why) {
+  throw UsageError(label.empty()
+                       ? fmt::format("kernel '{}': {}", kernel.name(), why)
+                       : fmt::format("kernel '{}', labelled '{}': {}", kernel.name(), label, why));
+}
+
+// Of a group that is not too large.
+uint64_t threads_of(const Size3& group) { return uint64_t{group.x} * group.y * group.z; }
+
+// One argument of a launch, checked.
+struct Bound {
+  const ArrayRef* array = nullptr;
+  std::string_view name;
+  bool written = false;
+  ByteRange range{};
+  boost::container::small_vector<int64_t, kMaxRank> strides{};
+};
+
+class CheckedLaunch {
+ public:
+  CheckedLaunch(const Kernel& kernel, const Launch& launch, const hal::DeviceInfo& device)
+      : kernel_(kernel), launch_(launch) {
+    const Definition& d = kernel.definition();
+    check_count("input", d.inputs, launch.inputs.size());
+    check_count("output", d.outputs, launch.outputs.size());
+    check_count("in_place argument", d.in_place, launch.in_place.size());
+    check_sizes(device);
+    add(launch.inputs, d.inputs, false);
+    add(launch.in_place, d.in_place, true);
+    add(launch.outputs, d.outputs, true);
+    check_apart();
+  }
+
+  const Bound& bound(const BindingUse& use) const {
+    size_t index = use.index;
+    if (use.group != ArgumentGroup::input) index += launch_.inputs.size();
+    if (use.group == ArgumentGroup::output) index += launch_.in_place.size();
+    return bounds_[index];
+  }
+
+ private:
+  void check_count(const char* what, const std::vector<std::string>& names, size_t given) const {
+    if (names.size() == given) return;
+    refuse(kernel_, launch_.label,
+           fmt::format("{} {}{} given, and it has {}{}{}", given, what, given == 1 ? "" : "s",
+                       names.size(), names.empty() ? "" : ": ", fmt::join(names, ", ")));
+  }
+
+  void check_sizes(const hal::DeviceInfo& device) const {
+    const Size3& g = launch_.threadgroup;
+    if (g.empty()) {
+      refuse(kernel_, launch_.label,
+             fmt::format("a threadgroup of {} x {} x {} has no thread", g.x, g.y, g.z));
+    }
+    // Each by itself first: the product may not fit.
+    const uint32_t limit = device.max_group_threads;
+    if (g.x > limit || g.y > limit || g.z > limit || threads_of(g) > limit) {
+      refuse(kernel_, launch_.label,
+             fmt::format("a threadgroup of {} x {} x {} threads is too large: device '{}' allows "
+                         "{} in all",
+                         g.x, g.y, g.z, device.name, limit));
+    }
+  }
+
+  void add(std::span<const ArrayRef> arrays, std::span<const std::string> names, bool written) {
+    for (size_t i = 0; i < arrays.size(); ++i) add(arrays[i], names[i], written);
+  }
+
+  void add(const ArrayRef& array, std::string_view name, bool written) {
+    Bound& bound = bounds_.emplace_back(Bound{&array, name, written});
+    if (array.memory == nullptr)
+      refuse(kernel_, launch_.label, fmt::format("'{}' has no memory", name));
+    if (array.shape.size() > kMaxRank) {
+      refuse(kernel_, launch_.label,
+             fmt::format("'{}' has {} dimensions, and {} are the most", name, array.shape.size(),
+                         kMaxRank));
+    }
+    if (!array.strides.empty() && array.strides.size() != array.shape.size()) {
+      refuse(kernel_, launch_.label,
+             fmt::format("'{}' has {} dimensions and {} strides", name, array.shape.size(),
+                         array.strides.size()));
+    }
+    const uint64_t element = size_of(array.dtype).value;
+    if (array.offset.value % element != 0) {
+      refuse(kernel_, launch_.label,
+             fmt::format("'{}' begins at byte {}, which is no multiple of its element's {}", name,
+                         array.offset.value, element));
+    }
+    bound.range = {array.offset, {elements(array, name, bound) * element}};
+    if (!bound.range.fits_in(array.memory->size())) {
+      refuse(kernel_, launch_.label,
+             fmt::format("'{}' needs {} from byte {} on, and {} has {}", name,
+                         to_string(bound.range.length), array.offset.value,
+                         array.memory->describe(), to_string(array.memory->size())));
+    }
+  }
+
+  // From the first element to the last one that is reached.
+  uint64_t elements(const ArrayRef& array, std::string_view name, Bound& bound) const {
+    bound.strides.resize(array.shape.size());
+    uint64_t contiguous = 1;
+    uint64_t last = 0;
+    bool empty = false;
+    bool overflow = false;
+    for (size_t i = array.shape.size(); i-- > 0;) {
+      const int64_t length = array.shape[i];
+      if (length < 0 || length > INT32_MAX) {
+        refuse(kernel_, launch_.label,
+               fmt::format("dimension {} of '{}' has a length of {}", i, name, length));
+      }
+      const int64_t stride =
+          array.strides.empty() ? static_cast<int64_t>(contiguous) : array.strides[i];
+      if (stride < 0) {
+        refuse(
+            kernel_, launch_.label,
+            fmt::format("dimension {} of '{}' has a stride of {}; give the kernel a copy without "
+                        "negative strides",
+                        i, name, stride));
+      }
+      bound.strides[i] = stride;
+      empty = empty || length == 0;
+      uint64_t reach = 0;
+      overflow |= __builtin_mul_overflow(static_cast<uint64_t>(std::max<int64_t>(length, 1) - 1),
+                                         static_cast<uint64_t>(stride), &reach);
+      overflow |= __builtin_add_overflow(last, reach, &last);
+      overflow |= __builtin_mul_overflow(contiguous, static_cast<uint64_t>(length), &contiguous);
+    }
+    if (empty) return 0;
+    if (overflow || last > (uint64_t{1} << 59)) {
+      refuse(kernel_, launch_.label, fmt::format("'{}' reaches further than any memory", name));
+    }
+    return last + 1;
+  }
+
+  void check_apart() const {
+    for (const Bound& a : bounds_) {
+      if (!a.written) continue;
+      for (const Bound& b : bounds_) {
+        if (&a == &b || a.array->memory != b.array->memory || !a.range.overlaps(b.range)) continue;
+        refuse(kernel_, launch_.label,
+               fmt::format("'{}', which it writes, shares bytes of {} with '{}'; give such memory "
+                           "once, as an in_place argument",
+                           a.name, a.array->memory->describe(), b.name));
+      }
+    }
+  }
+
+  const Kernel& kernel_;
+  const Launch& launch_;
+  boost::container::small_vector<Bound, 8> bounds_;
+};
+
+uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
+
+template <typename T>
+void store(ParameterBytes& bytes, Bytes offset, const T& value) {
+  std::memcpy(bytes.data() + offset.value, &value, sizeof(value));
+}
+
+void fill_fields(ParameterBytes& bytes, const Interface& interface,
+                 std::span<const Bound* const> bounds, std::span<const Param> params) {
+  for (const ParameterField& field : interface.fields) {
+    if (field.kind == FieldKind::param) {
+      const uint64_t bits = params[field.index].value.bits;
+      std::memcpy(bytes.data() + field.offset.value, &bits, field.size.value);
+      continue;
+    }
+    const Bound& bound = *bounds[field.index];
+    if (field.kind == FieldKind::ndim) {
+      store(bytes, field.offset, static_cast<int32_t>(bound.array->shape.size()));
+      continue;
+    }
+    for (uint32_t i = 0; i < field.count; ++i) {
+      if (field.kind == FieldKind::shape) {
+        store(bytes, field.offset + Bytes{4} * i, static_cast<int32_t>(bound.array->shape[i]));
+      } else {
+        store(bytes, field.offset + Bytes{8} * i, bound.strides[i]);
+      }
+    }
+  }
+}
+
+// A dispatch, whoever records it.
+template <typename Recorder>
+void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
+            const CheckedLaunch& checked, const Variant& variant) {
+  const Interface& interface = variant.interface;
+  boost::container::small_vector<const Bound*, 8> bounds;
+  boost::container::small_vector<hal::Binding, 8> bindings;
+  for (const BindingUse& use : interface.bindings) {
+    const Bound& bound = checked.bound(use);
+    bounds.push_back(&bound);
+    bindings.push_back({bound.array->memory, bound.range, use.access, /*slot=*/-1});
+  }
+  if (launch.grid.empty()) return;
+
+  const Size3& grid = launch.grid;
+  const Size3& group = launch.threadgroup;
+  const uint64_t x = ceil_div(grid.x, group.x);
+  const uint64_t y = ceil_div(grid.y, group.y);
+  const uint64_t z = ceil_div(grid.z, group.z);
+  hal::Groups groups{static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
+
+  ParameterBytes parameters(interface.parameter_bytes.value, boost::container::default_init);
+  std::memset(parameters.data(), 0, parameters.size());
+  fill_fields(parameters, interface, {bounds.data(), bounds.size()}, launch.params);
+  if (interface.has_launch_block) {
+    const uint64_t threads =
+        interface.cooperation == Cooperation::barriers ? kFibersPerDispatch : kThreadsPerDispatch;
+    uint64_t total = 0;
+    if (__builtin_mul_overflow(x * y, z, &total) || total > (uint64_t{1} << 62)) {
+      refuse(kernel, launch.label, "a grid of more than 2^62 threadgroups");
+    }
+    const uint64_t per_dispatch = std::clamp<uint64_t>(
+        std::max(threads / threads_of(group), ceil_div(total, 0x7fffffff)), 1, 0xffffffff);
+    const LaunchBlock block{{grid.x, grid.y, grid.z},
+                            {group.x, group.y, group.z},
+                            {0, 0, 0},
+                            static_cast<uint32_t>(per_dispatch)};
+    store(parameters, {}, block);
+    groups = {static_cast<uint32_t>(ceil_div(total, per_dispatch)), 1, 1};
+  }
+  recorder.dispatch(variant.pipeline, {bindings.data(), bindings.size()},
+                    std::span<const std::byte>(parameters.data(), parameters.size()), groups,
+                    launch.label.empty() ? std::string_view(kernel.name()) : launch.label);
+}
+
+SignatureKey key_of(const Kernel& kernel, const Launch& launch) {
+  SignatureKey key;
+  key.add_counts(launch.inputs.size(), launch.outputs.size(), launch.in_place.size(),
+                 launch.constants.size(), launch.params.size());
+  const auto add = [&](ArgumentGroup group, std::span<const ArrayRef> arrays) {
+    for (size_t i = 0; i < arrays.size(); ++i) {
+      key.add(arrays[i].dtype, rank_for_code(kernel, group, i, arrays[i].shape.size()));
+    }
+  };
+  add(ArgumentGroup::input, launch.inputs);
+  add(ArgumentGroup::output, launch.outputs);
+  add(ArgumentGroup::in_place, launch.in_place);
+  for (const Constant& constant : launch.constants) key.add(constant.name, constant.value);
+  for (const Param& param : launch.params) key.add(param.name, param.value.dtype);
+  return key;
+}
+
+CallSignature signature_of(const Launch& launch) {
+  CallSignature signature;
+  const auto add = [](std::vector<ArgumentType>& types, std::span<const ArrayRef> arrays) {
+    for (const ArrayRef& array : arrays) {
+      types.push_back({array.dtype, static_cast<uint32_t>(array.shape.size())});
+    }
+  };
+  add(signature.inputs, launch.inputs);
+  add(signature.outputs, launch.outputs);
+  add(signature.in_place, launch.in_place);
+  signature.constants.assign(launch.constants.begin(), launch.constants.end());
+  for (const Param& param : launch.params) {
+    signature.params.push_back({param.name, param.value.dtype});
+  }
+  return signature;
+}
+
+// Signatures that give the same code are the same.
+CallSignature normal(const Kernel& kernel, CallSignature signature) {
+  const auto reduce = [&](ArgumentGroup group, std::vector<ArgumentType>& types) {
+    for (size_t i = 0; i < types.size(); ++i) {
+      types[i].rank = rank_for_code(kernel, group, i, types[i].rank);
+    }
+  };
+  reduce(ArgumentGroup::input, signature.inputs);
+  reduce(ArgumentGroup::output, signature.outputs);
+  reduce(ArgumentGroup::in_place, signature.in_place);
+  return signature;
+}
+
+const Native* find_native(const Definition& definition, std::span<const NativeKind> kinds) {
+  for (const NativeKind kind : kinds) {
+    for (const Native& native : definition.natives) {
+      if (native.kind == kind) return &native;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+KernelRuntime::KernelRuntime(const Ref<runtime::Context>& context)
+    : KernelRuntime(context, Options{}) {}
+
+KernelRuntime::KernelRuntime(const Ref<runtime::Context>& context, Options options)
+    : device_(context->device()) {
+  generate_.bounds = options.bounds || env::flag("HOLDFAST_BOUNDS").value_or(false);
+  switch (device_->info().module_form) {
+    case hal::ModuleForm::host_function: natives_ = {NativeKind::cpp}; break;
+    case hal::ModuleForm::spirv:
+      natives_ = {NativeKind::spirv, NativeKind::glsl};
+      generates_ = false;
+      break;
+  }
+  if (!options.toolchain) options.toolchain = make_toolchain(device_->info());
+  cache_ = std::make_unique<VariantCache>(device_, std::move(options.toolchain),
+                                          std::move(options.disk), options.limits);
+}
+
+Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
+                                           const CallSignature& signature) const {
+  const Definition& definition = kernel.definition();
+  if (Failure refused = check(definition, signature)) return refused;
+  CompileJob job;
+  job.kernel = definition.name;
+  job.variant = describe(definition, signature);
+  job.verbose = definition.verbose;
+  if (const Native* native = find_native(definition, natives_)) {
+    job.native = std::make_shared<Native>(*native);
+    job.constants = signature.constants;
+    job.code = native_interface(definition, signature, *native);
+    return job;
+  }
+  if (!generates_ || definition.source.empty()) {
+    return Failure(
+        ErrorCode::unsupported,
+        fmt::format("kernel '{}' cannot run on device '{}': {}", definition.name,
+                    device_->info().name,
+                    generates_ ? "it has no body, and none of its natives is for this device"
+                               : "kernel text is not compiled for it; give the kernel a native of "
+                                 "kind glsl or spirv"));
+  }
+  job.code = generate(definition, normal(kernel, signature), generate_);
+  return job;
+}
+
+Ref<const Variant> KernelRuntime::variant_for(const Kernel& kernel, const Launch& launch) {
+  const SignatureKey key = key_of(kernel, launch);
+  if (Ref<const Variant> found = cache_->find(kernel.id(), key)) return found;
+  return cache_->get(kernel.id(), key, [&] { return make_job(kernel, signature_of(launch)); })
+      .or_raise();
+}
+
+Ref<const Variant> KernelRuntime::prepare(const Kernel& kernel, const Launch& launch) {
+  const CheckedLaunch checked(kernel, launch, device_->info());
+  return variant_for(kernel, launch);
+}
+
+void KernelRuntime::launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch) {
+  const CheckedLaunch checked(kernel, launch, device_->info());
+  record(stream, kernel, launch, checked, *variant_for(kernel, launch));
+}
+
+void KernelRuntime::launch(runtime::Transaction& transaction, const Kernel& kernel,
+                           const Launch& launch) {
+  const CheckedLaunch checked(kernel, launch, device_->info());
+  record(transaction, kernel, launch, checked, *variant_for(kernel, launch));
+}
+
+std::vector<Failure> KernelRuntime::warm_up(const Kernel& kernel,
+                                            std::span<const CallSignature> signatures) {
+  std::vector<VariantCache::Wanted> wanted;
+  wanted.reserve(signatures.size());
+  for (const CallSignature& signature : signatures) {
+    wanted.push_back({kernel.id(), SignatureKey(normal(kernel, signature)),
+                      [&] { return make_job(kernel, signature); }});
+  }
+  return cache_->warm_up(wanted);
+}
+
+std::string KernelRuntime::generated_text(const Kernel& kernel,
+                                          const CallSignature& signature) const {
+  const CompileJob job = make_job(kernel, signature).or_raise();
+  return job.native ? job.native->text : job.code.preamble + job.code.text;
+}
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,320 @@
+#include "holdfast/kernel/launch.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "holdfast/kernel/compilers/glsl_compiler.h"
+#include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/testing/vulkan.h"
+
+namespace holdfast::kernel {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::World;
+
+// On the CPU device, validated.
+struct LaunchTest : ::testing::Test {
+  World world{World::Mode::validate};
+  KernelRig rig{world};
+  Ref<runtime::Stream> stream = rig.stream("main");
+
+  ~LaunchTest() override { EXPECT_EQ(world.failure(), ""); }
+
+  TestArray floats(std::vector<float> values, std::string name = "x") {
+    return array_of(*stream, values, std::move(name));
+  }
+  TestArray room(int64_t length, std::string name = "y") {
+    return empty_array(*stream, Dtype::float32, length, std::move(name));
+  }
+  std::string refusal(const Kernel& kernel, const Launch& launch) {
+    try {
+      rig.kernels.launch(*stream, kernel, launch);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "nothing was refused";
+  }
+
+  const Kernel twice{{.name = "twice",
+                      .inputs = {"x"},
+                      .outputs = {"y"},
+                      .source = "uint i = thread_position_in_grid.x; y[i] = 2 * x[i];"}};
+};
+
+TEST_F(LaunchTest, a_refused_launch_names_the_kernel_and_compiles_nothing) {
+  const TestArray x = floats({1, 2, 3, 4});
+  const TestArray y = room(4);
+  const std::array<int64_t, 1> four{4};
+  const std::array<int64_t, 1> five{5};
+  const std::array<int64_t, 1> minus{-1};
+  const std::array<int64_t, 9> deep{1, 1, 1, 1, 1, 1, 1, 1, 1};
+  const std::array<int64_t, 2> two{2, 2};
+  const auto with = [&](const ArrayRef& in, const ArrayRef& out) {
+    const std::array inputs{in};
+    const std::array outputs{out};
+    return refusal(twice, {.inputs = inputs, .outputs = outputs, .grid = {4, 1, 1}});
+  };
+  EXPECT_THAT(refusal(twice, {}),
+              AllOf(HasSubstr("'twice'"), HasSubstr("0 inputs"), HasSubstr("x")));
+  EXPECT_THAT(with({nullptr, Dtype::float32, four}, y.ref()), HasSubstr("'x' has no memory"));
+  EXPECT_THAT(with({x.memory, Dtype::float32, five}, y.ref()),
+              AllOf(HasSubstr("'x' needs 20 B"), HasSubstr("16 B")));
+  EXPECT_THAT(with({x.memory, Dtype::float32, minus}, y.ref()), HasSubstr("a length of -1"));
+  EXPECT_THAT(with({x.memory, Dtype::float32, deep}, y.ref()), HasSubstr("9 dimensions"));
+  EXPECT_THAT(with({x.memory, Dtype::float32, two, four}, y.ref()), HasSubstr("1 strides"));
+  EXPECT_THAT(with({x.memory, Dtype::float32, four, minus}, y.ref()), HasSubstr("stride of -1"));
+  EXPECT_THAT(with({x.memory, Dtype::float32, {}, {}, 2_B}, y.ref()),
+              HasSubstr("begins at byte 2"));
+  EXPECT_THAT(with(x.ref(), x.ref()), AllOf(HasSubstr("'y'"), HasSubstr("shares bytes")));
+  const std::array<int64_t, 2> huge{INT32_MAX, INT32_MAX};
+  const std::array<int64_t, 2> far{INT64_MAX, INT64_MAX};
+  EXPECT_THAT(with({x.memory, Dtype::float32, huge, far}, y.ref()),
+              HasSubstr("'x' reaches further"));
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  EXPECT_THAT(refusal(twice, {.inputs = inputs, .outputs = outputs, .threadgroup = {0, 1, 1}}),
+              HasSubstr("has no thread"));
+  const std::array<Constant, 1> unknown{{{"M", 3}}};
+  EXPECT_THAT(refusal(twice, {.inputs = inputs, .outputs = outputs, .constants = unknown}),
+              AllOf(HasSubstr("'twice'"), HasSubstr("M")));
+  EXPECT_EQ(rig.toolchain->compiles(), 0U);
+}
+
+TEST_F(LaunchTest, offsets_and_strides_reach_the_elements_they_name) {
+  const Kernel gather({.name = "gather",
+                       .inputs = {"x"},
+                       .outputs = {"y"},
+                       .source = "uint i = thread_position_in_grid.x;\n"
+                                 "y[i] = x[elem_to_loc(i, x_shape, x_strides, x_ndim)];"});
+  const TestArray x = floats({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11});
+  const TestArray y = room(4);
+  const std::array<int64_t, 2> shape{2, 2};
+  const std::array<int64_t, 2> transposed{1, 4};
+  const std::array inputs{ArrayRef{x.memory, Dtype::float32, shape, transposed, 8_B}};
+  const std::array outputs{y.ref()};
+  rig.kernels.launch(*stream, gather, {.inputs = inputs, .outputs = outputs, .grid = {4, 1, 1}});
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(2, 6, 3, 7));
+}
+
+TEST_F(LaunchTest, a_rank_that_the_code_does_not_use_makes_no_variant) {
+  const TestArray x = floats({1, 2, 3, 4});
+  const std::array<int64_t, 1> flat{4};
+  const std::array<int64_t, 2> square{2, 2};
+  for (const std::span<const int64_t> shape :
+       {std::span<const int64_t>(flat), std::span<const int64_t>(square)}) {
+    const TestArray y = room(4);
+    const std::array inputs{ArrayRef{x.memory, Dtype::float32, shape}};
+    const std::array outputs{y.ref()};
+    rig.kernels.launch(*stream, twice, {.inputs = inputs, .outputs = outputs, .grid = {4, 1, 1}});
+    EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(2, 4, 6, 8));
+  }
+  EXPECT_EQ(rig.toolchain->compiles(), 1U);
+}
+
+TEST_F(LaunchTest, an_input_without_dimensions_is_a_value) {
+  const Kernel scale({.name = "scale",
+                      .inputs = {"x", "by"},
+                      .outputs = {"y"},
+                      .source = "uint i = thread_position_in_grid.x; y[i] = x[i] * by;"});
+  const TestArray x = floats({1, 2});
+  const TestArray by = floats({10}, "by");
+  const TestArray y = room(2);
+  const std::array inputs{x.ref(), ArrayRef{by.memory, Dtype::float32, {}}};
+  const std::array outputs{y.ref()};
+  rig.kernels.launch(*stream, scale, {.inputs = inputs, .outputs = outputs, .grid = {2, 1, 1}});
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(10, 20));
+}
+
+TEST_F(LaunchTest, an_empty_grid_is_checked_and_does_nothing) {
+  const TestArray x = floats({1});
+  const TestArray y = floats({7}, "y");
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  rig.kernels.launch(*stream, twice, {.inputs = inputs, .outputs = outputs, .grid = {0, 1, 1}});
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(7));
+}
+
+TEST_F(LaunchTest, a_transaction_records_all_or_nothing) {
+  const TestArray x = floats({1});
+  const TestArray y = floats({7}, "y");
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  {
+    runtime::Transaction transaction = stream->begin();
+    rig.kernels.launch(transaction, twice, {.inputs = inputs, .outputs = outputs});
+  }
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(7));
+  runtime::Transaction transaction = stream->begin();
+  rig.kernels.launch(transaction, twice, {.inputs = inputs, .outputs = outputs});
+  transaction.commit();
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(2));
+}
+
+TEST_F(LaunchTest, a_body_can_lie_in_a_file_which_messages_then_name) {
+  const std::filesystem::path path =
+      std::filesystem::path(::testing::TempDir()) / "holdfast_body_of_launch_test.metal";
+  std::ofstream(path) << "uint i = thread_position_in_grid.x;\ny[i] = x[i] + oops;\n";
+  const Kernel broken(
+      {.name = "from_file", .inputs = {"x"}, .outputs = {"y"}, .file = path.native()});
+  const TestArray x = floats({1});
+  const TestArray y = room(1);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  EXPECT_THAT(refusal(broken, {.inputs = inputs, .outputs = outputs}),
+              AllOf(HasSubstr("'from_file'"), HasSubstr("launch_test.metal:2"), HasSubstr("oops")));
+  std::filesystem::remove(path);
+  EXPECT_THROW(Kernel({.name = "k", .outputs = {"y"}, .file = path.native()}), EnvironmentError);
+}
+
+TEST_F(LaunchTest, an_index_out_of_bounds_fails_the_list_and_names_all) {
+  KernelRuntime checked(rig.context, {.toolchain = rig.toolchain, .disk = nullptr, .bounds = true});
+  const Kernel over({.name = "over",
+                     .inputs = {"x"},
+                     .outputs = {"y"},
+                     .source = "uint i = thread_position_in_grid.x;\ny[i] =\n  x[i + 1];"});
+  const TestArray x = floats({1, 2, 3});
+  const TestArray y = room(3);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  checked.launch(*stream, over, {.inputs = inputs, .outputs = outputs, .grid = {3, 1, 1}});
+  try {
+    values_of<float>(*stream, y);
+    FAIL() << "nothing was noticed";
+  } catch (const ExecutionError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'over'"), HasSubstr("over:3"), HasSubstr("'x'"),
+                                    HasSubstr("index 3"), HasSubstr("3 elements")));
+  }
+}
+
+TEST_F(LaunchTest, a_failed_assertion_fails_the_list_with_its_text) {
+  const Kernel asserts({.name = "asserts",
+                        .inputs = {"x"},
+                        .outputs = {"y"},
+                        .source = "uint i = thread_position_in_grid.x;\nassert(x[i] < 2);\n"
+                                  "y[i] = x[i];"});
+  const TestArray x = floats({1, 2});
+  const TestArray y = room(2);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  rig.kernels.launch(*stream, asserts, {.inputs = inputs, .outputs = outputs, .grid = {2, 1, 1}});
+  try {
+    values_of<float>(*stream, y);
+    FAIL() << "nothing was noticed";
+  } catch (const ExecutionError& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("'asserts'"), HasSubstr(":2"), HasSubstr("x[i] < 2")));
+  }
+}
+
+TEST_F(LaunchTest, signatures_compiled_ahead_are_found_by_calls) {
+  const CallSignature good{.inputs = {{Dtype::float32, 1}}, .outputs = {{Dtype::float32, 1}}};
+  const CallSignature bad{.inputs = {}, .outputs = {{Dtype::float32, 1}}};
+  const std::vector<Failure> failures = rig.kernels.warm_up(twice, std::array{good, bad});
+  ASSERT_EQ(failures.size(), 2U);
+  EXPECT_FALSE(failures[0]);
+  EXPECT_TRUE(failures[1]);
+  EXPECT_EQ(rig.toolchain->compiles(), 1U);
+  run_elementwise(rig, *stream, twice, floats({1}), room(1));
+  EXPECT_EQ(rig.toolchain->compiles(), 1U);
+}
+
+TEST_F(LaunchTest, native_text_of_the_cpu_runs_as_it_is_with_constants_as_macros) {
+  const Kernel native({.name = "native",
+                       .inputs = {"x"},
+                       .outputs = {"y"},
+                       .natives = {{.kind = NativeKind::cpp,
+                                    .text = R"(
+extern "C" void shift(const hf_call* call) {
+  const float* x = static_cast<const float*>(call->buffers[1]);
+  float* y = static_cast<float*>(call->buffers[0]);
+  for (unsigned long i = 0; i < call->bytes[0] / sizeof(float); ++i) y[i] = T(x[i] + N);
+})",
+                                    .entry_point = "shift",
+                                    .bindings = {"y", "x"}}}});
+  const TestArray x = floats({1, 2});
+  const TestArray y = room(2);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  const std::array<Constant, 2> constants{{{"T", Dtype::float32}, {"N", -1}}};
+  rig.kernels.launch(*stream, native,
+                     {.inputs = inputs, .outputs = outputs, .constants = constants});
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(0, 1));
+}
+
+const char* const kGlsl = R"(
+layout(local_size_x = 64) in;
+layout(set = 0, binding = 0, std430) writeonly buffer Y { float y[]; };
+layout(set = 0, binding = 1, std430) readonly buffer X { float x[]; };
+layout(push_constant) uniform Parameters { float by; };
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  if (i < y.length()) y[i] = x[i] * by + N;
+}
+)";
+
+TEST(LaunchOnVulkan, native_glsl_runs_and_a_body_is_refused_with_a_sentence_on_vulkan) {
+  if (const std::string why = testing::why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+  World world(World::Mode::validate, {}, testing::Family::vulkan);
+  {
+    testing::Rig rig(world);
+    KernelRuntime kernels(rig.context, {.disk = nullptr});
+    const auto stream = rig.stream("main");
+    const TestArray x = array_of(*stream, std::vector<float>{1, 2, 3}, "x");
+    const TestArray y = empty_array(*stream, Dtype::float32, 3, "y");
+    const std::array inputs{x.ref()};
+    const std::array outputs{y.ref()};
+    const std::array<Param, 1> params{{{"by", 10.0F}}};
+    const std::array<Constant, 1> constants{{{"N", 5}}};
+    const Launch launch{.inputs = inputs,
+                        .outputs = outputs,
+                        .grid = {3, 1, 1},
+                        .threadgroup = {64, 1, 1},
+                        .constants = constants,
+                        .params = params};
+    const Kernel glsl(
+        {.name = "glsl",
+         .inputs = {"x"},
+         .outputs = {"y"},
+         .natives = {{.kind = NativeKind::glsl, .text = kGlsl, .bindings = {"y", "x"}}}});
+    kernels.launch(*stream, glsl, launch);
+    EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(15, 25, 35));
+    // The same as a finished module: its constant is specialized.
+    const auto module =
+        compile_glsl({.name = "module",
+                      .text = "layout(constant_id = 0) const int N = 0;" + std::string(kGlsl)});
+    const auto words = std::as_bytes(std::span(module.value().words));
+    const Kernel spirv({.name = "spirv",
+                        .inputs = {"x"},
+                        .outputs = {"y"},
+                        .natives = {{.kind = NativeKind::spirv,
+                                     .module = {words.begin(), words.end()},
+                                     .bindings = {"y", "x"},
+                                     .constants = {"N"}}}});
+    const TestArray z = empty_array(*stream, Dtype::float32, 3, "z");
+    const std::array others{z.ref()};
+    Launch second = launch;
+    second.outputs = others;
+    kernels.launch(*stream, spirv, second);
+    EXPECT_THAT(values_of<float>(*stream, z), ElementsAre(15, 25, 35));
+    const Kernel body({.name = "body",
+                       .inputs = {"x"},
+                       .outputs = {"y"},
+                       .source = "uint i = thread_position_in_grid.x; y[i] = x[i] * by + N;"});
+    try {
+      kernels.launch(*stream, body, launch);
+      ADD_FAILURE() << "a body was taken";
+    } catch (const UnsupportedError& error) {
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("'body'"), HasSubstr("glsl or spirv")));
+    }
+  }
+  EXPECT_EQ(world.failure(), "");
+}
+
+}  // namespace
+}  // namespace holdfast::kernel

@@ -1,0 +1,160 @@
+// The cache from outside: artefacts on disk, errors cold and warm, callers without measure.
+
+#include <filesystem>
+
+#include "holdfast/hal/pipeline.h"
+#include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/testing/variable.h"
+
+namespace holdfast::kernel {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::Variable;
+using testing::World;
+
+// A folder of the test's own, gone with it.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "holdfast-test-XXXXXX").native();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+Kernel elementwise(const std::string& expression) {
+  return Kernel({.name = "k",
+                 .inputs = {"a"},
+                 .outputs = {"y"},
+                 .source = "uint i = thread_position_in_grid.x;\ny[i] = " + expression + ";"});
+}
+
+const CallSignature kFloats{.inputs = {{Dtype::float32, 1}}, .outputs = {{Dtype::float32, 1}}};
+
+CompileJob job_of(const Kernel& kernel) {
+  CompileJob job;
+  job.kernel = kernel.name();
+  job.variant = describe(kernel.definition(), kFloats);
+  job.code = generate(kernel.definition(), kFloats, {});
+  return job;
+}
+
+float run_one(KernelRuntime& kernels, runtime::Stream& stream, const Kernel& kernel, float x) {
+  const TestArray in = array_of(stream, std::vector<float>{x}, "x");
+  const TestArray out = empty_array(stream, Dtype::float32, 1, "y");
+  const std::array inputs{in.ref()};
+  const std::array outputs{out.ref()};
+  kernels.launch(stream, kernel, {.inputs = inputs, .outputs = outputs});
+  return values_of<float>(stream, out).at(0);
+}
+
+KERNEL_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
+  const Folder folder;
+  testing::Rig rig(world);
+  const auto stream = rig.stream("main");
+  const Kernel wanted = elementwise("a[i] * 2");
+  const auto toolchain = std::make_shared<CountedToolchain>(rig.device->info());
+  CompileJob stale = job_of(wanted);
+  stale.code.text.replace(stale.code.text.find("a[i] * 2"), 8, "a[i]+100");
+  const Code wrong = toolchain->compile(stale).or_raise();
+  const ContentKey key(job_of(wanted), toolchain->version().or_raise());
+  const Variable cache_dir("HOLDFAST_CACHE_DIR", folder.path().c_str());
+  {
+    const Variable on("HOLDFAST_DISK_CACHE", nullptr);
+    const auto disk = DiskCache::from_environment();
+    disk->write(key, wrong);
+    KernelRuntime kernels(rig.context, {.toolchain = toolchain, .disk = disk});
+    ASSERT_EQ(run_one(kernels, *stream, wanted, 7), 107)
+        << "the artefact is one that would be used";
+  }
+  const Variable off("HOLDFAST_DISK_CACHE", "0");
+  KernelRuntime kernels(rig.context,
+                        {.toolchain = toolchain, .disk = DiskCache::from_environment()});
+  EXPECT_EQ(run_one(kernels, *stream, wanted, 7), 14);
+  EXPECT_EQ(kernels.cache().stats().disk_hits, 0U);
+}
+
+KERNEL_SCENARIO(warp_1711_the_same_error_cold_and_warm) {
+  const Folder folder;
+  testing::Rig rig(world);
+  const auto stream = rig.stream("main");
+  const Kernel good = elementwise("a[i] * 2");
+  const Kernel bad = elementwise("a[i] * nothing");
+  const auto toolchain = std::make_shared<CountedToolchain>(rig.device->info());
+  std::vector<std::string> errors;
+  for (int start = 0; start < 3; ++start) {
+    // As a new process finds it: memory empty, the disk as it was left.
+    KernelRuntime kernels(
+        rig.context, {.toolchain = toolchain, .disk = std::make_shared<DiskCache>(folder.path())});
+    for (int call = 0; call < 2; ++call) {
+      EXPECT_EQ(run_one(kernels, *stream, good, 3), 6);
+      try {
+        run_one(kernels, *stream, bad, 3);
+        ADD_FAILURE() << "a broken kernel compiled";
+      } catch (const UsageError& error) {
+        errors.emplace_back(error.what());
+      }
+    }
+    EXPECT_EQ(kernels.cache().stats().disk_hits, start == 0 ? 0U : 1U);
+  }
+  for (const std::string& error : errors) EXPECT_EQ(error, errors.front());
+}
+
+// A labelled stub: its code is the constant N of the variant, and its pipelines add it.
+class StubToolchain final : public Toolchain {
+ public:
+  Target target() const override { return Target::cpp; }
+  Result<std::string> version() override { return std::string("stub"); }
+  Result<Code> compile(const CompileJob& job) override {
+    const size_t at = job.variant.find("N = ");
+    const std::string digits = job.variant.substr(at + 4);
+    return Code(reinterpret_cast<const std::byte*>(digits.data()),
+                reinterpret_cast<const std::byte*>(digits.data() + digits.size()));
+  }
+  Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
+                                  std::span<const std::byte> code) override {
+    const std::string digits(reinterpret_cast<const char*>(code.data()), code.size());
+    const auto n = static_cast<float>(std::stoll(digits));
+    return device.create_pipeline({job.kernel, hal::HostFunction([n](const hal::HostGroup& g) {
+                                     g.binding<float>(1)[0] = g.binding<float>(0)[0] + n;
+                                   }),
+                                   static_cast<uint32_t>(job.code.interface.bindings.size()),
+                                   job.code.interface.parameter_bytes});
+  }
+};
+
+KERNEL_SCENARIO(a_caller_that_makes_100000_variants) {
+  testing::Rig rig(world);
+  const auto stream = rig.stream("main");
+  KernelRuntime kernels(rig.context, {.limits = {.variants = 100},
+                                      .toolchain = std::make_shared<StubToolchain>(),
+                                      .disk = nullptr});
+  const Kernel kernel =
+      Kernel({.name = "k", .inputs = {"a"}, .outputs = {"y"}, .source = "y[0] = a[0] + N;"});
+  const TestArray x = array_of(*stream, std::vector<float>{1}, "x");
+  const int64_t count = world.mode() == World::Mode::adversary ? 300 : 100'000;
+  const std::array inputs{x.ref()};
+  for (int64_t n = 0; n < count; ++n) {
+    const TestArray y = empty_array(*stream, Dtype::float32, 1, "y");
+    const std::array outputs{y.ref()};
+    const std::array<Constant, 1> constants{{{"N", n}}};
+    kernels.launch(*stream, kernel, {.inputs = inputs, .outputs = outputs, .constants = constants});
+    if (n % (count / 50) == 0) {
+      EXPECT_EQ(values_of<float>(*stream, y).at(0), static_cast<float>(n + 1));
+      const CacheStats stats = kernels.cache().stats();
+      ASSERT_LE(stats.variants, 100U);
+      ASSERT_LE(stats.bytes, 10_MiB);
+    }
+  }
+  EXPECT_EQ(kernels.cache().stats().evictions, static_cast<uint64_t>(count) - 100);
+}
+
+}  // namespace
+}  // namespace holdfast::kernel

@@ -1,0 +1,142 @@
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/kernel/float16.h"
+#include "holdfast/kernel/launch.h"
+#include "holdfast/testing/rig.h"
+#include "holdfast/testing/scenario.h"
+
+namespace holdfast::kernel {
+
+// The device's own compiler, counted. What it made is remembered for the life of the process, so
+// that a thousand schedules of one scenario run it once.
+class CountedToolchain final : public Toolchain {
+ public:
+  explicit CountedToolchain(const hal::DeviceInfo& device) : inner_(make_toolchain(device)) {}
+
+  Target target() const override { return inner_->target(); }
+  Result<std::string> version() override { return inner_->version(); }
+  Result<Code> compile(const CompileJob& job) override {
+    compiles_.fetch_add(1);
+    sync::switch_point("compile a kernel");
+    const std::string text = job.code.preamble + job.code.text;
+    {
+      const sync::LeafLock lock(memory().mutex);
+      const auto found = memory().made.find(text);
+      if (found != memory().made.end()) return found->second;
+    }
+    Result<Code> made = inner_->compile(job);
+    const sync::LeafLock lock(memory().mutex);
+    return memory().made.emplace(text, std::move(made)).first->second;
+  }
+  Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
+                                  std::span<const std::byte> code) override {
+    return inner_->load(device, job, code);
+  }
+
+  uint64_t compiles() const { return compiles_.load(); }
+
+ private:
+  struct Memory {
+    sync::LeafMutex mutex;  // guards made
+    std::map<std::string, Result<Code>> made;
+  };
+  static Memory& memory() {
+    static Memory of_process;
+    return of_process;
+  }
+
+  std::shared_ptr<Toolchain> inner_;
+  std::atomic<uint64_t> compiles_{0};
+};
+
+// A rig with kernels, whose compiles are counted and whose disk cache is off.
+struct KernelRig : testing::Rig {
+  explicit KernelRig(testing::World& world, KernelRuntime::Options options = {.disk = nullptr})
+      : Rig(world),
+        toolchain(std::make_shared<CountedToolchain>(device->info())),
+        kernels(context, with(std::move(options), toolchain)) {}
+
+  std::shared_ptr<CountedToolchain> toolchain;
+  KernelRuntime kernels;
+
+ private:
+  static KernelRuntime::Options with(KernelRuntime::Options options,
+                                     std::shared_ptr<Toolchain> toolchain) {
+    if (!options.toolchain) options.toolchain = std::move(toolchain);
+    return options;
+  }
+};
+
+// Memory of a known type and shape.
+struct TestArray {
+  Ref<hal::Allocation> memory;
+  Dtype dtype = Dtype::float32;
+  std::vector<int64_t> shape;
+
+  ArrayRef ref() const { return {memory, dtype, shape}; }
+};
+
+template <typename T>
+constexpr Dtype dtype_of();
+template <>
+constexpr Dtype dtype_of<float>() {
+  return Dtype::float32;
+}
+template <>
+constexpr Dtype dtype_of<int32_t>() {
+  return Dtype::int32;
+}
+template <>
+constexpr Dtype dtype_of<uint32_t>() {
+  return Dtype::uint32;
+}
+template <>
+constexpr Dtype dtype_of<Float16>() {
+  return Dtype::float16;
+}
+
+template <typename T>
+TestArray array_of(runtime::Stream& stream, const std::vector<T>& values, std::string name = {}) {
+  const Bytes size{values.size() * sizeof(T)};
+  TestArray array{
+      stream.allocate(size, std::move(name)), dtype_of<T>(), {static_cast<int64_t>(values.size())}};
+  stream.upload(array.memory, {}, std::as_bytes(std::span(values)));
+  return array;
+}
+
+inline TestArray empty_array(runtime::Stream& stream, Dtype dtype, int64_t length,
+                             std::string name = {}) {
+  return {stream.allocate(size_of(dtype) * static_cast<uint64_t>(length), std::move(name)),
+          dtype,
+          {length}};
+}
+
+template <typename T>
+std::vector<T> values_of(runtime::Stream& stream, const TestArray& array) {
+  std::vector<T> values(static_cast<size_t>(array.shape.at(0)));
+  stream.readback(array.memory, {}, std::as_writable_bytes(std::span(values)), testing::patient());
+  return values;
+}
+
+// One input x, one output y of the same length, one thread for each element.
+inline void run_elementwise(KernelRig& rig, runtime::Stream& stream, const Kernel& kernel,
+                            const TestArray& x, const TestArray& y,
+                            std::vector<Constant> constants = {}) {
+  const std::array in{x.ref()};
+  const std::array out{y.ref()};
+  rig.kernels.launch(stream, kernel,
+                     {.inputs = in,
+                      .outputs = out,
+                      .grid = {static_cast<uint32_t>(x.shape[0]), 1, 1},
+                      .threadgroup = {32, 1, 1},
+                      .constants = constants});
+}
+
+}  // namespace holdfast::kernel
