@@ -1,9 +1,11 @@
 #include "holdfast/base/checked_file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
@@ -169,6 +171,30 @@ TEST_F(CheckedFile, folders_that_are_there_keep_their_mode) {
   fs::permissions(folder / "a", fs::perms(0755));
   ASSERT_FALSE(write_checked_file(folder / "a" / "entry", "key", {}));
   EXPECT_EQ(mode_of(folder / "a"), 0755U);
+}
+
+TEST_F(CheckedFile, a_file_in_an_open_folder_is_written_there_wherever_the_folder_went) {
+  fs::create_directory(folder / "a");
+  const int opened = ::open((folder / "a").c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  ASSERT_GE(opened, 0);
+  fs::rename(folder / "a", folder / "b");
+  fs::create_directory(folder / "a");
+  EXPECT_FALSE(write_checked_file(opened, "entry", folder / "a" / "entry", "key", bytes_of("x")));
+  EXPECT_EQ(read_checked_file(folder / "b" / "entry", "key").bytes, bytes_of("x"));
+  EXPECT_EQ(mode_of(folder / "b" / "entry"), 0600U);
+  EXPECT_TRUE(fs::is_empty(folder / "a"));
+  const int file = ::openat(opened, "entry", O_RDONLY | O_CLOEXEC);
+  EXPECT_EQ(read_checked_file(file, "key").bytes, bytes_of("x"));
+  ::close(file);
+  ::close(opened);
+}
+
+TEST_F(CheckedFile, a_folder_is_made_with_those_above_it_or_the_failure_names_it) {
+  EXPECT_FALSE(make_private_folder(folder / "a" / "b"));
+  EXPECT_EQ(mode_of(folder / "a" / "b"), 0700U);
+  EXPECT_FALSE(make_private_folder(folder / "a" / "b"));
+  put(path, "text");
+  EXPECT_THAT(make_private_folder(path / "c").message(), HasSubstr((path / "c").native()));
 }
 
 // A parent that is a file refuses root as well, which a mode does not.

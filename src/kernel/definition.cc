@@ -13,8 +13,7 @@
 namespace holdfast::kernel {
 namespace {
 
-// More would leave no room for parameters on some device.
-constexpr size_t kMaxArguments = 64;
+constexpr size_t kMaxArguments = hal::kMaxBindings;
 // Longer names make no file or symbol names.
 constexpr size_t kMaxNameBytes = 128;
 

@@ -8,7 +8,6 @@ namespace {
 
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 TEST(Diagnostics, an_error_names_kernel_variant_place_words_line_and_token) {
   const Diagnostic diagnostic{"scale.metal", 3, 12, "'foo' was not declared", "  float a = foo;"};

@@ -9,7 +9,7 @@
 namespace holdfast::kernel {
 
 enum class Dtype : uint8_t {
-  bool_,
+  bool_,  // NOLINT(readability-identifier-naming): bool is taken
   int8,
   uint8,
   int16,

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <system_error>
@@ -14,13 +15,18 @@ namespace holdfast::kernel {
 namespace {
 
 std::string read_source(const Definition& definition) {
-  std::ifstream file(definition.file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-  if (!file.is_open() || file.bad()) {
+  const auto refuse = [&](const std::string& why) {
     throw EnvironmentError(fmt::format("kernel '{}': its file '{}' cannot be read: {}",
-                                       definition.name, definition.file,
-                                       std::generic_category().message(errno)));
+                                       definition.name, definition.file, why));
+  };
+  // Opening a folder succeeds; reading it does not.
+  if (std::error_code ignored; std::filesystem::is_directory(definition.file, ignored)) {
+    refuse("it is a folder");
   }
+  std::ifstream file(definition.file, std::ios::binary);
+  if (!file.is_open()) refuse(std::generic_category().message(errno));
+  std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (file.bad()) refuse("reading it failed");
   return text;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "holdfast/base/env.h"
+#include "holdfast/base/sync/process.h"
 #include "holdfast/kernel/native.h"
 
 namespace holdfast::kernel {
@@ -286,8 +287,14 @@ CallSignature signature_of(const Launch& launch) {
   return signature;
 }
 
-// Signatures that give the same code are the same.
+// Signatures that give the same code are the same. One of other counts than the kernel's stays as
+// it is, to be refused.
 CallSignature normal(const Kernel& kernel, CallSignature signature) {
+  const Definition& d = kernel.definition();
+  if (signature.inputs.size() != d.inputs.size() || signature.outputs.size() != d.outputs.size() ||
+      signature.in_place.size() != d.in_place.size()) {
+    return signature;
+  }
   const auto reduce = [&](ArgumentGroup group, std::vector<ArgumentType>& types) {
     for (size_t i = 0; i < types.size(); ++i) {
       types[i].rank = rank_for_code(kernel, group, i, types[i].rank);
@@ -314,7 +321,7 @@ KernelRuntime::KernelRuntime(const Ref<runtime::Context>& context)
     : KernelRuntime(context, Options{}) {}
 
 KernelRuntime::KernelRuntime(const Ref<runtime::Context>& context, Options options)
-    : device_(context->device()) {
+    : device_(context->device()), fork_generation_(sync::fork_generation()) {
   generate_.bounds = options.bounds || env::flag("HOLDFAST_BOUNDS").value_or(false);
   switch (device_->info().module_form) {
     case hal::ModuleForm::host_function: natives_ = {NativeKind::cpp}; break;
@@ -332,6 +339,15 @@ Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
                                            const CallSignature& signature) const {
   const Definition& definition = kernel.definition();
   if (Failure refused = check(definition, signature)) return refused;
+  const auto checked = [&](CompileJob&& job) -> Result<CompileJob> {
+    const Bytes bytes = job.code.interface.parameter_bytes;
+    if (bytes <= hal::kMaxParameterBytes) return std::move(job);
+    return Failure(
+        ErrorCode::usage,
+        fmt::format("kernel '{}': its params and shapes take {}, and {} is the most; "
+                    "give some of them as an input",
+                    definition.name, to_string(bytes), to_string(hal::kMaxParameterBytes)));
+  };
   CompileJob job;
   job.kernel = definition.name;
   job.variant = describe(definition, signature);
@@ -340,7 +356,7 @@ Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
     job.native = std::make_shared<Native>(*native);
     job.constants = signature.constants;
     job.code = native_interface(definition, signature, *native);
-    return job;
+    return checked(std::move(job));
   }
   if (!generates_ || definition.source.empty()) {
     return Failure(
@@ -352,7 +368,15 @@ Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
                                  "kind glsl or spirv"));
   }
   job.code = generate(definition, normal(kernel, signature), generate_);
-  return job;
+  return checked(std::move(job));
+}
+
+void KernelRuntime::check_usable() const {
+  if (fork_generation_ == sync::fork_generation()) return;
+  // A compile that was under way in the parent never ends here.
+  throw UsageError(
+      "kernels cannot be launched or compiled in a forked process; open a device and "
+      "make a KernelRuntime after the fork");
 }
 
 Ref<const Variant> KernelRuntime::variant_for(const Kernel& kernel, const Launch& launch) {
@@ -363,23 +387,27 @@ Ref<const Variant> KernelRuntime::variant_for(const Kernel& kernel, const Launch
 }
 
 Ref<const Variant> KernelRuntime::prepare(const Kernel& kernel, const Launch& launch) {
+  check_usable();
   const CheckedLaunch checked(kernel, launch, device_->info());
   return variant_for(kernel, launch);
 }
 
 void KernelRuntime::launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch) {
+  check_usable();
   const CheckedLaunch checked(kernel, launch, device_->info());
   record(stream, kernel, launch, checked, *variant_for(kernel, launch));
 }
 
 void KernelRuntime::launch(runtime::Transaction& transaction, const Kernel& kernel,
                            const Launch& launch) {
+  check_usable();
   const CheckedLaunch checked(kernel, launch, device_->info());
   record(transaction, kernel, launch, checked, *variant_for(kernel, launch));
 }
 
 std::vector<Failure> KernelRuntime::warm_up(const Kernel& kernel,
                                             std::span<const CallSignature> signatures) {
+  check_usable();
   std::vector<VariantCache::Wanted> wanted;
   wanted.reserve(signatures.size());
   for (const CallSignature& signature : signatures) {

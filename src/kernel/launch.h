@@ -43,7 +43,7 @@ struct Launch {
 };
 
 // The kernels of one Context: variants in memory and on disk. Thread-safe; keeps the Context's
-// device alive, not the Context.
+// device alive, not the Context. In a forked child every call raises UsageError.
 class KernelRuntime {
  public:
   struct Options {
@@ -73,9 +73,11 @@ class KernelRuntime {
 
  private:
   Result<CompileJob> make_job(const Kernel& kernel, const CallSignature& signature) const;
+  void check_usable() const;
   Ref<const Variant> variant_for(const Kernel& kernel, const Launch& launch);
 
   Ref<hal::Device> device_;
+  uint32_t fork_generation_;
   GenerateOptions generate_;
   std::vector<NativeKind> natives_;  // that the device takes, best first
   bool generates_ = true;            // whether text can be generated for it

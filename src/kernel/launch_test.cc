@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
@@ -222,6 +224,64 @@ TEST_F(LaunchTest, signatures_compiled_ahead_are_found_by_calls) {
   EXPECT_EQ(rig.toolchain->compiles(), 1U);
   run_elementwise(rig, *stream, twice, floats({1}), room(1));
   EXPECT_EQ(rig.toolchain->compiles(), 1U);
+}
+
+TEST_F(LaunchTest, compiling_ahead_refuses_counts_that_differ) {
+  const CallSignature three{
+      .inputs = {{Dtype::float32, 1}, {Dtype::float32, 1}, {Dtype::float32, 1}},
+      .outputs = {{Dtype::float32, 1}}};
+  const std::vector<Failure> failures = rig.kernels.warm_up(twice, {&three, 1});
+  ASSERT_EQ(failures.size(), 1U);
+  EXPECT_THAT(failures[0].message(), HasSubstr("'twice'"));
+}
+
+TEST_F(LaunchTest, limits_of_devices_are_known_before_anything_is_compiled) {
+  std::vector<std::string> names;
+  for (int i = 0; i < 40; ++i) names.push_back("x" + std::to_string(i));
+  try {
+    const Kernel wide(
+        {.name = "wide", .inputs = names, .outputs = {"y"}, .source = "y[0] = x0[0];"});
+    ADD_FAILURE() << "41 arguments were taken";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'wide'"), HasSubstr("41"), HasSubstr("31")));
+  }
+  std::string sum = "y[0] = 0";
+  std::vector<Param> params;
+  for (int i = 0; i < 600; ++i) {
+    params.push_back({"p" + std::to_string(i), Scalar::of_float64(i)});
+    sum += " + p" + std::to_string(i);
+  }
+  const Kernel many({.name = "many", .outputs = {"y"}, .source = sum + ";"});
+  const TestArray y = room(1);
+  const std::array outputs{y.ref()};
+  EXPECT_THAT(refusal(many, {.outputs = outputs, .params = params}),
+              AllOf(HasSubstr("'many'"), HasSubstr("4.0 KiB")));
+  EXPECT_EQ(rig.toolchain->compiles(), 0U);
+}
+
+TEST_F(LaunchTest, a_folder_is_no_body) {
+  try {
+    const Kernel folder({.name = "k", .outputs = {"y"}, .file = ::testing::TempDir()});
+    ADD_FAILURE() << "a folder was read";
+  } catch (const EnvironmentError& error) {
+    EXPECT_THAT(error.what(), AllOf(HasSubstr("'k'"), HasSubstr("folder")));
+  }
+}
+
+TEST_F(LaunchTest, a_forked_child_is_refused_at_once) {
+  const TestArray x = floats({1});
+  const TestArray y = room(1);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  const pid_t child = fork();
+  if (child == 0) {
+    const std::string answer = refusal(twice, {.inputs = inputs, .outputs = outputs});
+    _exit(answer.find("forked") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(rig.toolchain->compiles(), 0U);
 }
 
 TEST_F(LaunchTest, native_text_of_the_cpu_runs_as_it_is_with_constants_as_macros) {

@@ -91,6 +91,12 @@ TEST(ContentKey, whatever_decides_the_code_makes_another_key) {
   with_other_native([](Native& n) { n.bindings = {"x", "y"}; });
   with_other_native([](Native& n) { n.constants = {"N"}; });
   with_other_native([](Native& n) { n.reaches = hal::SpirvBindings::addresses; });
+  // A native's file name is not in its text, and __FILE__ shows it.
+  CompileJob in_a_file = with_native();
+  in_a_file.code.sources = {{"a.cc", ""}};
+  all.emplace_back(in_a_file, "gcc 12");
+  in_a_file.code.sources = {{"b.cc", ""}};
+  all.emplace_back(in_a_file, "gcc 12");
   for (size_t i = 0; i < all.size(); ++i) {
     for (size_t k = 0; k < all.size(); ++k) {
       EXPECT_EQ(all[i] == all[k], i == k) << i << " and " << k;

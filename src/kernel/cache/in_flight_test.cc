@@ -15,10 +15,11 @@ using testing::World;
 // A rig with a cache over the stub.
 struct CacheRig : Rig {
   explicit CacheRig(World& world, CacheLimits limits = {})
-      : Rig(world), cache(device, toolchain, nullptr, limits) {}
+      : Rig(world), shared(std::make_shared<VariantCache>(device, toolchain, nullptr, limits)) {}
 
   std::shared_ptr<StubToolchain> toolchain = std::make_shared<StubToolchain>();
-  VariantCache cache;
+  std::shared_ptr<VariantCache> shared;
+  VariantCache& cache = *shared;
 
   // Records a kernel that fills `out`, and keeps nothing of it.
   void launch(runtime::Stream& on, const Ref<hal::Allocation>& out, const CompileJob& job,
@@ -85,7 +86,9 @@ void evicted_and_cleared_while_in_flight(World& world) {
   const auto stream = rig.stream("main");
   const auto a = stream->allocate(256_B, "a");
   const auto b = stream->allocate(256_B, "b");
-  world.offer([&] { rig.cache.clear(); });
+  world.offer([weak = std::weak_ptr(rig.shared)] {
+    if (const auto cache = weak.lock()) cache->clear();
+  });
   rig.launch(*stream, a, stub_job("2", "evicted"));
   {
     const auto evictor = world.task("evictor", [&] {

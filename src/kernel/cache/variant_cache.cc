@@ -19,9 +19,9 @@
 namespace holdfast::kernel {
 namespace {
 
-// Of one run of the compiler in warm_up: enough to share its start among many, and few enough that
-// the first are there early.
-constexpr size_t kMostInBatch = 32;
+// What a toolchain gets at once in warm_up: it may share a run of its compiler among them, and the
+// first are there while others are still made.
+constexpr size_t kMostInBatch = 8;
 
 // A promise of the toolchain's that was broken, as a value: those who wait must hear of it.
 Failure failure_of(const std::exception& error, const std::string& kernel) {
@@ -30,9 +30,15 @@ Failure failure_of(const std::exception& error, const std::string& kernel) {
           fmt::format("compiling kernel '{}' raised: {}", kernel, error.what())};
 }
 
+// The same for what is no std::exception.
+Failure failure_of_unknown(const std::string& kernel) {
+  return {ErrorCode::environment,
+          fmt::format("compiling kernel '{}' raised something that is no std::exception", kernel)};
+}
+
 Failure given_up(const CompileJob& job) {
-  return {ErrorCode::out_of_memory,
-          fmt::format("compiling kernel '{}' was given up for lack of memory", job.kernel)};
+  return {ErrorCode::environment,
+          fmt::format("compiling kernel '{}' was given up; memory may have run out", job.kernel)};
 }
 
 // A simulation is the same on every machine.
@@ -260,6 +266,8 @@ Result<Ref<const Variant>> VariantCache::State::load(const CompileJob& job,
                                                       Bytes{code.size() + content.bytes().size()}));
   } catch (const std::exception& error) {
     return failure_of(error, job.kernel);
+  } catch (...) {
+    return failure_of_unknown(job.kernel);
   }
 }
 
@@ -296,6 +304,8 @@ std::vector<Result<Code>> VariantCache::State::compile(std::span<const CompileJo
     }
   } catch (const std::exception& error) {
     codes.assign(jobs.size(), failure_of(error, jobs[0]->kernel));
+  } catch (...) {
+    codes.assign(jobs.size(), failure_of_unknown(jobs[0]->kernel));
   }
   codes.resize(jobs.size(), Failure(ErrorCode::environment, "the compiler gave no result"));
   const sync::Duration took = sync::now() - start;
@@ -393,6 +403,8 @@ std::vector<Failure> VariantCache::warm_up(std::span<const Wanted> wanted) {
       contents[i] = std::move(content).value();
     } catch (const std::exception& error) {
       failures[i] = s.count_failure(failure_of(error, calls[i].job.kernel));
+    } catch (...) {
+      failures[i] = s.count_failure(failure_of_unknown(calls[i].job.kernel));
     }
   });
 

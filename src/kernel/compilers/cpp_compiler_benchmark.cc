@@ -54,14 +54,8 @@ void compile(benchmark::State& state, const CppUnit& unit) {
     if (outcome.object.empty()) return state.SkipWithError(outcome.messages.c_str());
   }
 }
-BENCHMARK_CAPTURE(compile, small, small())
-    ->Name("cpp_compile_small/ours")
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
-BENCHMARK_CAPTURE(compile, typical, typical())
-    ->Name("cpp_compile_typical/ours")
-    ->Unit(benchmark::kMillisecond)
-    ->UseRealTime();
+BENCHMARK_CAPTURE(compile, small, small())->Name("cpp_compile_small/ours")->UseRealTime();
+BENCHMARK_CAPTURE(compile, typical, typical())->Name("cpp_compile_typical/ours")->UseRealTime();
 
 // Bytes to code that can be called, and out again.
 void load(benchmark::State& state) {
@@ -70,7 +64,7 @@ void load(benchmark::State& state) {
     benchmark::DoNotOptimize(SharedObject::load("scale", outcome.object).or_raise());
   }
 }
-BENCHMARK(load)->Name("cpp_object_load/ours")->Unit(benchmark::kMicrosecond);
+BENCHMARK(load)->Name("cpp_object_load/ours");
 
 }  // namespace
 }  // namespace holdfast::kernel

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <optional>
 
+#include "holdfast/kernel/generate/tokens.h"
+
 namespace holdfast::kernel {
 
 namespace {
@@ -78,6 +80,36 @@ bool leads_to_author(std::string_view words) {
       "in instantiation", "requested here", "in 'constexpr' expansion of",
       "to match this"};
   return std::ranges::any_of(kLeads, [&](std::string_view lead) { return has(words, lead); });
+}
+
+// The first bracket that has no partner.
+std::optional<Diagnostic> lonely_bracket(const SourceText& source) {
+  std::vector<Token> open;
+  const auto at = [&](const Token& token, std::string_view what) {
+    const std::string_view before = std::string_view(source.text).substr(0, token.offset);
+    Diagnostic result;
+    result.file = source.file;
+    result.line = static_cast<uint32_t>(1 + std::ranges::count(before, '\n'));
+    // Without a newline before it, npos + 1 is the start.
+    result.column = static_cast<uint32_t>(token.offset - (before.rfind('\n') + 1) + 1);
+    result.message = fmt::format("this '{}' {}", token.text, what);
+    result.source_line = line_of(source.text, result.line);
+    return result;
+  };
+  for (const Token& token : tokenize(source.text)) {
+    // What conditions leave out may be half of a pair.
+    if (token.in_directive) return {};
+    if (token.kind != TokenKind::punctuation) continue;
+    if (token.text == "(" || token.text == "[" || token.text == "{") {
+      open.push_back(token);
+    } else if (token.text == ")" || token.text == "]" || token.text == "}") {
+      const std::string_view partner = token.text == ")" ? "(" : token.text == "]" ? "[" : "{";
+      if (open.empty() || open.back().text != partner) return at(token, "closes nothing");
+      open.pop_back();
+    }
+  }
+  if (open.empty()) return {};
+  return at(open.back(), "is never closed");
 }
 
 class LogReader {
@@ -167,6 +199,11 @@ std::vector<Diagnostic> read_cpp_log(std::string_view log, std::span<const Sourc
   // Errors without a place are usually consequences of those with one.
   if (std::ranges::any_of(result, [](const Diagnostic& d) { return d.line != 0; })) {
     std::erase_if(result, [](const Diagnostic& d) { return d.line == 0; });
+    return result;
+  }
+  if (result.empty()) return result;
+  for (const SourceText& source : sources) {
+    if (std::optional<Diagnostic> bracket = lonely_bracket(source)) return {std::move(*bracket)};
   }
   return result;
 }

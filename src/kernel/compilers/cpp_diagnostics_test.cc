@@ -1,5 +1,6 @@
 #include "holdfast/kernel/compilers/cpp_diagnostics.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -57,10 +58,23 @@ TEST(CppDiagnostics, a_macro_that_fails_inside_it_stands_where_it_is_used) {
               ElementsAre("k:2:1 expected ')' | y[i] = foo(x[i]);"));
 }
 
-TEST(CppDiagnostics, a_brace_that_is_never_closed_stands_where_it_is_opened) {
+TEST(CppDiagnostics, a_bracket_without_a_partner_stands_where_it_is) {
   EXPECT_THAT(read("holdfast:9:2: error: expected '}' at end of input\n"
                    "k:2:12: note: to match this '{'\n"),
               ElementsAre("k:2:12 expected '}' at end of input | y[i] = foo(x[i]);"));
+  // Where the compiler is lost in generated text.
+  const auto found_in = [](std::string text) {
+    const std::vector<SourceText> source{{"k", std::move(text)}};
+    const auto found = read_cpp_log("holdfast:9:2: error: what is this '{'\n", source);
+    return found.size() == 1
+               ? fmt::format("{}:{} {}", found[0].line, found[0].column, found[0].message)
+               : "not one";
+  };
+  EXPECT_EQ(found_in("y[0] = 1;\nif (x[0] > 0) {"), "2:15 this '{' is never closed");
+  EXPECT_EQ(found_in("{ y[0] = 1; }}"), "1:14 this '}' closes nothing");
+  EXPECT_EQ(found_in("y[0] = f(1;\n}"), "2:1 this '}' closes nothing");
+  EXPECT_EQ(found_in("y[0] = '{'; // }"), "0:0 what is this '{'");
+  EXPECT_EQ(found_in("#if 0\n{\n#endif"), "0:0 what is this '{'");
 }
 
 TEST(CppDiagnostics, notes_about_the_authors_lines_follow_and_others_are_dropped) {

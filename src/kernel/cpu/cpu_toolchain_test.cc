@@ -22,10 +22,7 @@ using hal::Access;
 using hal::Binding;
 using holdfast::testing::Variable;
 using ::testing::AllOf;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using ::testing::Not;
-using ::testing::StartsWith;
 
 // A kernel as the generator would make it: x is read, y is written, both of floats.
 CompileJob job_of(std::string_view body, std::string_view before = "") {

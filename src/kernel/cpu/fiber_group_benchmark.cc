@@ -26,7 +26,7 @@ void meet_at(benchmark::State& state, bool simd) {
   const auto threads = static_cast<unsigned>(state.range(0));
   Data data{&host, simd ? host.hf_host::simd_barrier : host.hf_host::barrier};
   for (auto _ : state) host.run_group(&host, threads, meet, &data);
-  state.SetItemsProcessed(state.iterations() * threads * kRounds);
+  state.counters["per"] = static_cast<double>(threads) * kRounds;
 }
 BENCHMARK_CAPTURE(meet_at, barrier, false)
     ->Name("fiber_barrier/ours")
@@ -44,7 +44,7 @@ void start(benchmark::State& state) {
     host.run_group(
         &host, threads, [](void*, unsigned) {}, nullptr);
   }
-  state.SetItemsProcessed(state.iterations() * threads);
+  state.counters["per"] = threads;
 }
 BENCHMARK(start)->Name("fiber_start/ours")->Arg(256);
 

@@ -211,11 +211,14 @@ TEST(FiberGroup, lanes_that_miss_a_simdgroup_operation_are_counted_and_the_line_
 }
 
 // Counts what lives on the stacks of items.
-struct Counted {
+class Counted {
+ public:
   explicit Counted(int& count) : count_(count) { ++count_; }
   ~Counted() { --count_; }
   Counted(const Counted&) = delete;
   Counted& operator=(const Counted&) = delete;
+
+ private:
   int& count_;
 };
 

@@ -6,6 +6,8 @@
 // The kernel is a shared object with one entry point, extern "C" void ENTRY(const hf_call*). It
 // runs the threadgroups [first_group, end_group) of the grid, counted with x fastest.
 
+// NOLINTBEGIN(readability-identifier-naming): names that no kernel text can have
+
 struct hf_host;
 
 struct hf_call {
@@ -43,3 +45,5 @@ struct hf_host {
   unsigned char (*slots)[32][16];
   unsigned char* parity;
 };
+
+// NOLINTEND(readability-identifier-naming)
