@@ -5,16 +5,14 @@
 
 #include <array>
 #include <cstring>
-#include <filesystem>
 #include <vector>
 
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/testing/temporary_folder.h"
 
 namespace holdfast::kernel {
 namespace {
-
-namespace fs = std::filesystem;
 
 // One thread runs everything, so that a kernel is compared with a loop.
 struct Fixture {
@@ -101,24 +99,9 @@ BENCHMARK_CAPTURE(recorded_call, reference, false)
     ->Name("kernel_call_recorded/reference")
     ->UseManualTime();
 
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "holdfast-bench-XXXXXX").native();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 // A first call in a process that has everything on disk, against one that must compile.
 void first_call(benchmark::State& state, bool on_disk) {
-  const Folder folder;
+  const testing::TemporaryFolder folder;
   const auto context = runtime::Context::create(hal::CpuDevice::open({.queues = 1, .helpers = 0}));
   const auto stream = context->new_stream();
   const AxpyCall call(*stream, 1024);

@@ -160,6 +160,20 @@ TEST_F(VariantCacheTest, a_compiler_that_throws_is_a_failure_and_leaves_no_entry
   EXPECT_TRUE(get(one, 1, "1"));
 }
 
+TEST_F(VariantCacheTest, whatever_a_compiler_throws_reaches_those_who_asked) {
+  toolchain->on_compile = [](const CompileJob&) { throw 42; };
+  const Result<Ref<const Variant>> got = cache.get(one, signature_of(1), making("1"));
+  ASSERT_FALSE(got);
+  EXPECT_THAT(got.failure().message(), HasSubstr("'stub'"));
+  const std::vector<VariantCache::Wanted> wanted{{one, signature_of(2), making("2")},
+                                                 {one, signature_of(3), making("3")}};
+  for (const Failure& failure : cache.warm_up(wanted)) {
+    ASSERT_TRUE(failure);
+    EXPECT_THAT(failure.message(), HasSubstr("no std::exception"));
+  }
+  EXPECT_EQ(cache.stats().variants, 0U);
+}
+
 TEST_F(VariantCacheTest, the_adversary_fails_the_compile_it_is_told_to_and_no_other) {
   const auto adversary = hal::AdversaryDevice::wrap(
       hal::CpuDevice::open({.queues = 1, .helpers = 0, .immediate = true}),

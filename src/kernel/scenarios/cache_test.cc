@@ -1,33 +1,16 @@
 // The cache from outside: artefacts on disk, errors cold and warm, callers without measure.
 
-#include <filesystem>
-
 #include "holdfast/hal/pipeline.h"
 #include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/testing/temporary_folder.h"
 #include "holdfast/testing/variable.h"
 
 namespace holdfast::kernel {
 namespace {
 
-namespace fs = std::filesystem;
+using testing::TemporaryFolder;
 using testing::Variable;
 using testing::World;
-
-// A folder of the test's own, gone with it.
-class Folder {
- public:
-  Folder() {
-    std::string name = (fs::temp_directory_path() / "holdfast-test-XXXXXX").native();
-    path_ = mkdtemp(name.data());
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
 
 Kernel elementwise(const std::string& expression) {
   return Kernel({.name = "k",
@@ -56,7 +39,7 @@ float run_one(KernelRuntime& kernels, runtime::Stream& stream, const Kernel& ker
 }
 
 KERNEL_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
-  const Folder folder;
+  const TemporaryFolder folder;
   testing::Rig rig(world);
   const auto stream = rig.stream("main");
   const Kernel wanted = elementwise("a[i] * 2");
@@ -82,7 +65,7 @@ KERNEL_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
 }
 
 KERNEL_SCENARIO(warp_1711_the_same_error_cold_and_warm) {
-  const Folder folder;
+  const TemporaryFolder folder;
   testing::Rig rig(world);
   const auto stream = rig.stream("main");
   const Kernel good = elementwise("a[i] * 2");

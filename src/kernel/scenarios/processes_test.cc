@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/testing/temporary_folder.h"
+
 namespace holdfast::kernel {
 namespace {
 
@@ -26,19 +28,11 @@ struct Child {
 // Children that share a folder, which is gone with this.
 class Children {
  public:
-  Children() {
-    std::string name = (fs::temp_directory_path() / "holdfast-test-XXXXXX").native();
-    folder_ = mkdtemp(name.data());
-  }
-  ~Children() { fs::remove_all(folder_); }
-  Children(const Children&) = delete;
-  Children& operator=(const Children&) = delete;
-
   // What it prints, with its exit status.
   Child start(int rounds) const {
     const std::string command =
-        fmt::format("HOLDFAST_CACHE_DIR='{}' HOLDFAST_DISK_CACHE=1 '{}' {} 2>&1", folder_.native(),
-                    HOLDFAST_KERNEL_CHILD, rounds);
+        fmt::format("HOLDFAST_CACHE_DIR='{}' HOLDFAST_DISK_CACHE=1 '{}' {} 2>&1",
+                    folder_.path().native(), HOLDFAST_KERNEL_CHILD, rounds);
     return {popen(command.c_str(), "r")};  // NOLINT(cert-env33-c): a program of this build
   }
   static std::string finish(Child child) {
@@ -49,14 +43,14 @@ class Children {
   }
   std::vector<fs::path> files() const {
     std::vector<fs::path> found;
-    for (const auto& entry : fs::recursive_directory_iterator(folder_)) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
       if (entry.is_regular_file()) found.push_back(entry.path());
     }
     return found;
   }
 
  private:
-  fs::path folder_;
+  testing::TemporaryFolder folder_;
 };
 
 TEST(KernelScenario, warp_1696_a_second_process_compiles_nothing) {
