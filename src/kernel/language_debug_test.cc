@@ -29,6 +29,12 @@ TEST_F(LanguageDebug, an_index_out_of_bounds_names_line_buffer_index_and_size) {
   EXPECT_THAT(fails("\nconst device float* p = x + 9;"),
               AllOf(HasSubstr("body:2:"), HasSubstr("index 9"), HasSubstr("'x'")));
   EXPECT_THAT(fails("y[0] = x[ulong(-1)];"), HasSubstr("index -1"));
+  EXPECT_THAT(fails("auto u = reinterpret_cast<const device uint*>(x + 4);\ny[0] = x[8] + u[0];"),
+              AllOf(HasSubstr("body:2:"), HasSubstr("index 8")));
+  EXPECT_EQ(fails("auto e = x[0] > 3 ? x : y;\nfloat g = 1;\n"
+                  "for (auto p = x + 1; p <= x + 7 && p != y; p++) g += *p;\n"
+                  "y[0] = e[0] + g + reinterpret_cast<thread uint&>(g) + (x < x + 1) + (y >= e);"),
+            "nothing failed");
   EXPECT_EQ(fails("for (uint i = 0; i < 4; ++i) y[i] = x[7 - i] + *(x + 1);"), "nothing failed");
 }
 

@@ -178,5 +178,57 @@ if (t == 0) {
   EXPECT_THAT(run(call), ElementsAre(80, -3, 1));
 }
 
+TEST_F(LanguageGroups, threadgroup_memory_is_shared_however_it_is_declared) {
+  const std::string body = R"(
+    uint i = thread_index_in_threadgroup;
+    s[i] = x[i];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    y[i] = s[31 - i];
+  )";
+  const std::vector<float> values = iota(32);
+  const std::vector<float> reversed(values.rbegin(), values.rend());
+  const auto run_with = [&](const std::string& declaration, const std::string& header = "") {
+    return run({.body = declaration + body,
+                .header = header,
+                .x = values,
+                .outputs = 32,
+                .grid = {32, 1, 1}});
+  };
+  EXPECT_EQ(run_with("SHARED float s[32];", "#define SHARED threadgroup"), reversed);
+  EXPECT_EQ(run_with("FLOATS s[32];", "#define FLOATS threadgroup float"), reversed);
+  EXPECT_EQ(run_with("threadgroup alignas(16) float s[32];"), reversed);
+  EXPECT_EQ(run_with("threadgroup B<(4 << 3)> s;",
+                     "template <int N> struct B {\n  float v[N];\n"
+                     "  thread float& operator[](uint i) { return v[i]; }\n};"),
+            reversed);
+  EXPECT_EQ(run_with("threadgroup float s[M];", "constant int M = 32;"), reversed);
+}
+
+TEST_F(LanguageGroups, others_write_a_buffer_across_a_barrier) {
+  EXPECT_EQ(run({.body = R"(
+                   uint i = thread_index_in_threadgroup;
+                   float a = y[0];
+                   threadgroup_barrier(mem_flags::mem_device);
+                   if (i == 1) y[0] = 7;
+                   threadgroup_barrier(mem_flags::mem_device);
+                   float b = y[0];
+                   threadgroup_barrier(mem_flags::mem_device);
+                   y[i] = a + b;
+                 )",
+                 .outputs = 32,
+                 .grid = {32, 1, 1}}),
+            std::vector<float>(32, 7));
+}
+
+TEST_F(LanguageGroups, lanes_at_different_operations_are_named_by_line) {
+  EXPECT_THAT(
+      failure_of({.body = "uint l = thread_index_in_simdgroup;\n"
+                          "if (l < 16) {\n  y[l] = simd_sum(1.0f);\n} else {\n"
+                          "  y[l] = simd_max(1.0f);\n}",
+                  .outputs = 32,
+                  .grid = {32, 1, 1}}),
+      ::testing::HasSubstr("threads of one simdgroup met at different operations: lines 3 and 5"));
+}
+
 }  // namespace
 }  // namespace holdfast::kernel

@@ -85,7 +85,7 @@ void add(Fields& fields, const GeneratedKernel& code) {
   fields.add(text);
   add(fields, interface);
   fields.add(static_cast<uint64_t>(math));
-  static_cast<void>(sources);  // for messages
+  static_cast<void>(sources);  // for messages; their names are in the text
 }
 
 void add(Fields& fields, const Native& native) {
@@ -110,7 +110,11 @@ std::string content_of(const CompileJob& job, std::string_view toolchain_version
   fields.add(kernel);
   add(fields, code);
   fields.add(uint64_t{native != nullptr});
-  if (native) add(fields, *native);
+  if (native) {
+    add(fields, *native);
+    // A native's text has no name of its file, but __FILE__ shows it.
+    for (const SourceText& source : code.sources) fields.add(source.file);
+  }
   add(fields, constants);
   static_cast<void>(variant);  // for messages
   static_cast<void>(verbose);

@@ -251,7 +251,10 @@ Failure VariantCache::State::count_failure(Failure failure) {
 
 Result<ContentKey> VariantCache::State::key_of(const CompileJob& job) const {
   Result<std::string> version = toolchain->version();
-  if (!version) return version.failure();
+  if (!version) {
+    return Failure(version.failure().code(),
+                   fmt::format("kernel '{}': {}", job.kernel, version.failure().message()));
+  }
   return ContentKey(job, version.value());
 }
 

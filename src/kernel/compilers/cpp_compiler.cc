@@ -100,12 +100,72 @@ std::string included_by(const PrivateFolder& folder) {
   return {};
 }
 
-bool lacks_room(std::string_view messages) {
-  static constexpr std::array<std::string_view, 5> kMarks{
-      "No space left on device", "Disk quota exceeded", "Read-only file system",
-      "Cannot allocate memory", "Killed signal terminated"};
-  return std::ranges::any_of(
-      kMarks, [&](std::string_view mark) { return messages.find(mark) != std::string::npos; });
+bool has(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+// Whether the line begins with a file and the number of a line in it, and so may repeat words of
+// the text.
+bool has_place(std::string_view line) {
+  for (size_t at = line.find(':'); at != std::string_view::npos; at = line.find(':', at + 1)) {
+    const size_t end = line.find_first_not_of("0123456789", at + 1);
+    if (end != std::string_view::npos && end != at + 1 && line[end] == ':') return true;
+  }
+  return false;
+}
+
+enum class Trouble { none, room, installation };
+
+// What keeps the compiler from its work, by what it says; none where it has something against the
+// text.
+Trouble find_trouble(std::string_view messages) {
+  static constexpr std::array<std::string_view, 9> kRoom{
+      "No space left on device",  "Disk quota exceeded", "Read-only file system",
+      "Cannot allocate memory",   "out of memory",       "virtual memory exhausted",
+      "Killed signal terminated", "signal 9 [Killed]",   "command: Killed"};
+  static constexpr std::array<std::string_view, 7> kInstallation{
+      "cannot execute",
+      "cannot find",
+      "unable to execute command: Executable",
+      "Permission denied",
+      "while loading shared libraries",
+      "unrecognized command-line option",
+      "unknown argument"};
+  const auto says = [](std::string_view line, const auto& marks) {
+    return std::ranges::any_of(marks, [&](std::string_view mark) { return has(line, mark); });
+  };
+  Trouble found = Trouble::none;
+  while (!messages.empty()) {
+    const std::string_view line = take_line(messages);
+    if (has_place(line)) {
+      // The compiler proper names the line it has come to when nobody takes what it writes.
+      if (has(line, " error: ") && !has(line, "fatal error: error writing to ")) {
+        return Trouble::none;
+      }
+    } else if (says(line, kRoom)) {
+      found = Trouble::room;
+    } else if (found == Trouble::none && says(line, kInstallation)) {
+      found = Trouble::installation;
+    }
+  }
+  return found;
+}
+
+Failure unfinished(const std::string& compiler, Trouble trouble, int signal,
+                   std::string_view said) {
+  std::string why = "no room";
+  if (signal != 0) why = fmt::format("signal {}", signal);
+  std::string_view advice = "make room in TMPDIR and in memory, then try again";
+  if (trouble == Trouble::installation) {
+    why = "something of it is missing";
+    advice =
+        "see that all of it is installed, for example with: apt-get install g++, that PATH leads "
+        "to its programs, and that CXX is right";
+  }
+  while (said.ends_with('\n')) said.remove_suffix(1);
+  return Failure(ErrorCode::environment,
+                 fmt::format("the compiler '{}' could not finish ({}); {}{}{}", compiler, why,
+                             advice, said.empty() ? "" : ". It said:\n", said));
 }
 
 struct Known {
@@ -196,6 +256,16 @@ std::vector<std::string> CppCompiler::flags(const CppUnit& unit, const CppOption
     append(result, kOfClang);
   }
   if (unit.generated) append(result, kOfGenerated);
+  if (unit.max_frame != 0) {
+    if (family_ == Family::gcc) {
+      result.push_back(fmt::format("-Werror=frame-larger-than={}", unit.max_frame));
+    } else {
+      result.push_back(fmt::format("-Wframe-larger-than={}", unit.max_frame));
+      result.emplace_back("-Werror=frame-larger-than");
+    }
+    // Frames of several functions may still be too much together: they must meet the page below.
+    result.emplace_back("-fstack-clash-protection");
+  }
   if (unit.math == MathMode::fast) result.emplace_back("-ffast-math");
   if (options.debug) {
     result.insert(result.end(), {"-O0", "-g", "-fno-omit-frame-pointer"});
@@ -242,15 +312,12 @@ Result<CppOutcome> CppCompiler::compile(const CppUnit& unit, const CppOptions& o
   Result<SubprocessResult> run_of = run(process);
   if (!run_of) return run_of.failure();
   SubprocessResult& result = run_of.value();
-  if (result.signal != 0 || (result.status != 0 && lacks_room(result.output))) {
-    return Failure(
-        ErrorCode::environment,
-        fmt::format("the compiler '{}' could not finish ({}); make room in TMPDIR and in memory, "
-                    "then try again. It said:\n{}",
-                    command_.front(),
-                    result.signal != 0 ? fmt::format("signal {}", result.signal) : "no room",
-                    result.output));
-  }
+  // Without a status, what it said has to tell.
+  const Trouble trouble = result.signal != 0               ? Trouble::room
+                          : result.status.value_or(1) != 0 ? find_trouble(result.output)
+                                                           : Trouble::none;
+  if (trouble != Trouble::none)
+    return unfinished(command_.front(), trouble, result.signal, result.output);
   CppOutcome outcome;
   outcome.messages = std::move(result.output);
   if (result.status.value_or(0) != 0) return outcome;

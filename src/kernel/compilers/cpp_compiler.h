@@ -25,6 +25,9 @@ struct CppUnit {
   // authors may use the standard headers, and are linked as usual. Neither may include files of its
   // own: they could change behind a cache.
   bool generated = true;
+  // Bytes of the stack that a function's variables may take; 0: as many as it likes. More is an
+  // error of the text.
+  size_t max_frame = 0;
 };
 
 struct CppOutcome {
@@ -44,7 +47,8 @@ class CppCompiler {
   // All that decides what compile() makes of a unit: the compiler's version and target, the
   // processor that "native" stands for, the flags.
   std::string version(const CppOptions& options) const;
-  // ErrorCode::environment where the compiler cannot run: no room for its files, killed.
+  // ErrorCode::environment where the compiler cannot do its work: no room for its files, killed,
+  // not installed whole. What it says of lines of the text is never taken for that.
   Result<CppOutcome> compile(const CppUnit& unit, const CppOptions& options) const;
 
   // What objects with symbols have in place of the folder they were compiled in, of a length that

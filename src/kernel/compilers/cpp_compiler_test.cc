@@ -229,6 +229,69 @@ TEST(CppCompiler, a_full_disk_and_a_killed_compiler_are_no_errors_of_the_text) {
   }
 }
 
+// A compiler that fails with this word.
+std::string says_of(const std::string& said, ErrorCode code, const std::string& text = kAnswer) {
+  const Script script("g++",
+                      "case \"$*\" in *-###*) exec /usr/bin/g++ \"$@\";; esac\n"
+                      "cat >&2 <<'END'\n" +
+                          said + "\nEND\nexit 1\n");
+  const Variable cxx("CXX", (script.folder() + "/g++").c_str());
+  const auto outcome = CppCompiler::find().or_raise()->compile({text}, {});
+  if (outcome) {
+    EXPECT_EQ(code, ErrorCode::usage) << "taken for an error of the text: " << said;
+    return outcome.value().messages;
+  }
+  EXPECT_EQ(outcome.failure().code(), code) << said;
+  return outcome.failure().message();
+}
+
+TEST(CppCompiler, one_that_is_not_whole_is_no_error_of_the_text) {
+  for (const char* said :
+       {"g++: fatal error: cannot execute 'as': execvp: No such file or directory\n"
+        "compilation terminated.",
+        "/usr/bin/ld: cannot find -lm: No such file or directory\n"
+        "collect2: error: ld returned 1 exit status",
+        "collect2: fatal error: cannot find 'ld'",
+        "g++: error: unrecognized command-line option '-fnonsense'"}) {
+    EXPECT_THAT(says_of(said, ErrorCode::environment),
+                AllOf(HasSubstr("apt-get install g++"), HasSubstr("PATH"), HasSubstr(said)));
+  }
+  for (const char* said :
+       {"g++: fatal error: Killed signal terminated program cc1plus",
+        "{standard input}: Fatal error: can't write 8 bytes: No space left on device\n"
+        "k.metal:3:1: fatal error: error writing to -: Broken pipe",
+        "k.metal:3:1: warning: overflow\ncc1plus: out of memory allocating 65536 bytes"}) {
+    EXPECT_THAT(says_of(said, ErrorCode::environment),
+                AllOf(HasSubstr("make room"), HasSubstr(said)));
+  }
+}
+
+TEST(CppCompiler, words_of_the_text_are_not_taken_for_its_own) {
+  for (const char* words : {"Read-only file system", "cannot execute", "cannot find it"}) {
+    const CppOutcome outcome = compile({std::string("#error \"") + words + "\"\n"});
+    EXPECT_THAT(outcome.object, IsEmpty());
+    EXPECT_THAT(outcome.messages, HasSubstr(words));
+    (void)says_of(std::string("k.metal:3:2: error: static assertion failed: a\n") + words,
+                  ErrorCode::usage);
+  }
+}
+
+TEST(CppCompiler, a_killed_one_that_said_nothing_is_not_quoted) {
+  const Script killed("g++",
+                      "case \"$*\" in *-###*) exec /usr/bin/g++ \"$@\";; esac\n"
+                      "kill -9 $$\n");
+  const Variable cxx("CXX", (killed.folder() + "/g++").c_str());
+  const auto outcome = CppCompiler::find().or_raise()->compile({kAnswer}, {});
+  ASSERT_FALSE(outcome);
+  EXPECT_THAT(outcome.failure().message(), AllOf(HasSubstr("signal 9"), Not(HasSubstr("It said"))));
+}
+
+TEST(CppCompiler, cxx_may_be_a_relative_path) {
+  const Script script("g++", "exec /usr/bin/g++ \"$@\"\n");
+  const Variable cxx("CXX", (std::filesystem::relative(script.folder()).string() + "/g++").c_str());
+  EXPECT_FALSE(compile({kAnswer}).object.empty());
+}
+
 TEST(CppCompiler, an_application_that_ignores_its_children_can_compile) {
   struct sigaction ignore {};
   struct sigaction before {};

@@ -52,6 +52,25 @@ std::optional<Diagnostic> take_place(std::string_view& line, std::span<const Sou
   return {};
 }
 
+// In words of the author's: nobody there knows of frames.
+std::string plain_words(std::string_view words) {
+  if (!has(words, "frame-larger-than")) return std::string(words);
+  std::vector<uint32_t> numbers;
+  for (std::string_view rest = words; !rest.empty();) {
+    uint32_t number = 0;
+    if (take_number(rest, number)) {
+      numbers.push_back(number);
+    } else {
+      rest.remove_prefix(1);
+    }
+  }
+  if (numbers.size() < 2) return std::string(words);
+  return fmt::format(
+      "the variables of a thread take {} bytes of its stack, and threads that meet at barriers "
+      "have {} each; make arrays smaller, or put them into threadgroup memory or a buffer",
+      numbers[0], numbers[1]);
+}
+
 enum class Kind { none, error, note };
 
 // What a line says, and its words. Those of an error in a file that is not the author's follow the
@@ -151,7 +170,7 @@ class LogReader {
   void begin_error(std::optional<Diagnostic> place, std::string_view words) {
     pending_ = place ? std::move(*place) : context_.value_or(Diagnostic{});
     placed_ = pending_->line != 0;
-    pending_->message = words;
+    pending_->message = plain_words(words);
     context_.reset();
   }
 

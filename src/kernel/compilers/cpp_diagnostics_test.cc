@@ -9,7 +9,9 @@
 namespace holdfast::kernel {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 const std::vector<SourceText>& sources() {
@@ -104,6 +106,18 @@ TEST(CppDiagnostics, errors_without_a_place_show_only_where_there_are_no_others)
               ElementsAre("k:2:8 here | y[i] = foo(x[i]);"));
   EXPECT_THAT(read("k:2: error: unterminated #if\n"),
               ElementsAre("k:2:0 unterminated #if | y[i] = foo(x[i]);"));
+}
+
+TEST(CppDiagnostics, variables_that_do_not_fit_are_told_in_words_of_the_author) {
+  for (const char* said :
+       {"holdfast:24:65: error: the frame size of 280000 bytes is larger than 200000 bytes "
+        "[-Werror=frame-larger-than=]\n",
+        "holdfast:24:7: error: stack frame size (280000) exceeds limit (200000) in "
+        "'f(void*, unsigned int)' [-Werror,-Wframe-larger-than]\n"}) {
+    EXPECT_THAT(read(said),
+                ElementsAre(AllOf(HasSubstr("take 280000 bytes"), HasSubstr("have 200000 each"),
+                                  HasSubstr("threadgroup memory"))));
+  }
 }
 
 TEST(CppDiagnostics, other_words_are_no_errors) {

@@ -40,8 +40,9 @@ Result<PrivateFolder> PrivateFolder::make(std::string_view purpose) {
 }
 
 PrivateFolder::~PrivateFolder() {
+  if (path_.empty() || fork_generation_ != sync::fork_generation()) return;
   std::error_code ignored;  // what cannot be removed is the next cleaner's
-  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  std::filesystem::remove_all(path_, ignored);
 }
 
 std::string PrivateFolder::file(std::string_view name) const {

@@ -3,21 +3,25 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "holdfast/base/error.h"
+#include "holdfast/base/sync/process.h"
 
 namespace holdfast::kernel {
 
 // A new folder that only this user can enter, in TMPDIR or /tmp; it goes with the object, with all
-// that is in it.
+// that is in it. In a forked child it is the parent's, and stays.
 class PrivateFolder {
  public:
   // `purpose` completes "to ...", for the message: ErrorCode::environment.
   static Result<PrivateFolder> make(std::string_view purpose);
   ~PrivateFolder();
-  PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  PrivateFolder(PrivateFolder&& other) noexcept
+      : path_(std::exchange(other.path_, {})), fork_generation_(other.fork_generation_) {}
   PrivateFolder& operator=(PrivateFolder&& other) noexcept {
     std::swap(path_, other.path_);
+    std::swap(fork_generation_, other.fork_generation_);
     return *this;
   }
 
@@ -32,6 +36,7 @@ class PrivateFolder {
  private:
   explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
   std::string path_;
+  uint32_t fork_generation_ = sync::fork_generation();
 };
 
 }  // namespace holdfast::kernel

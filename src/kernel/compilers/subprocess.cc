@@ -2,8 +2,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <spawn.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,7 @@
 #include <array>
 #include <cerrno>
 #include <csignal>
+#include <filesystem>
 #include <string_view>
 #include <system_error>
 
@@ -22,6 +26,8 @@ namespace holdfast::kernel {
 namespace {
 
 constexpr size_t kMaxOutput = size_t{1} << 20;
+// How often a child is asked whether it has ended, where the system cannot tell by itself.
+constexpr std::chrono::milliseconds kPollInterval{5};
 
 class SpawnSettings {
  public:
@@ -39,7 +45,8 @@ class SpawnSettings {
     sigfillset(&all);
     posix_spawnattr_setsigmask(&attributes_, &none);
     posix_spawnattr_setsigdefault(&attributes_, &all);
-    posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    posix_spawnattr_setflags(
+        &attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   }
   ~SpawnSettings() {
     posix_spawn_file_actions_destroy(&actions_);
@@ -64,14 +71,77 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
-void read_all(int from, std::string& to) {
-  std::array<char, 4096> part{};
-  for (;;) {
-    const ssize_t got = ::read(from, part.data(), part.size());
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return;
-    to.append(part.data(), std::min(static_cast<size_t>(got), kMaxOutput - to.size()));
+// The read end of the child's stderr.
+class Output {
+ public:
+  explicit Output(int fd) : fd_(fd) {
+    // Others may hold the write end longer than the child lives.
+    fcntl(fd, F_SETFL, O_NONBLOCK);
   }
+
+  int fd() const noexcept { return ended_ ? -1 : fd_.get(); }
+  void read_some() {
+    std::array<char, 4096> part{};
+    const ssize_t got = ::read(fd_.get(), part.data(), part.size());
+    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got <= 0) {
+      ended_ = true;
+      return;
+    }
+    text_.append(part.data(), std::min(static_cast<size_t>(got), kMaxOutput - text_.size()));
+    read_ += static_cast<size_t>(got);
+  }
+  // What is there now, and no more: another process may go on writing.
+  void drain() {
+    int there = 0;
+    if (ioctl(fd_.get(), FIONREAD, &there) != 0 || there <= 0) return;
+    const size_t end = read_ + static_cast<size_t>(there);
+    while (!ended_ && read_ < end) read_some();
+  }
+  std::string take() { return std::move(text_); }
+
+ private:
+  hal::UniqueFd fd_;
+  bool ended_ = false;
+  size_t read_ = 0;
+  std::string text_;
+};
+
+// Reads until the child has ended: false where the limit came first, and the child was killed.
+bool wait_for(pid_t child, Output& output, sync::Duration limit, SubprocessResult& result) {
+  const auto take_status = [&](int flags) {
+    int status = 0;
+    pid_t waited = 0;
+    do {
+      waited = waitpid(child, &status, flags);
+    } while (waited < 0 && errno == EINTR);
+    if (waited == child && WIFEXITED(status)) result.status = WEXITSTATUS(status);
+    if (waited == child && WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+    return waited != 0;
+  };
+  const hal::UniqueFd ended(static_cast<int>(syscall(SYS_pidfd_open, child, 0)));
+  const sync::TimePoint end = sync::now() + limit;
+  for (;;) {
+    const auto left = std::max(std::chrono::ceil<std::chrono::milliseconds>(end - sync::now()),
+                               std::chrono::milliseconds(0));
+    std::array<pollfd, 2> events{pollfd{output.fd(), POLLIN, 0}, pollfd{ended.get(), POLLIN, 0}};
+    const int ready =
+        poll(events.data(), events.size(),
+             static_cast<int>((ended ? left : std::min(left, kPollInterval)).count()));
+    if (events[0].revents != 0) output.read_some();
+    if (events[1].revents != 0 || !ended) {
+      if (take_status(WNOHANG)) break;
+    }
+    // Asked for once more, so that a child that has ended meanwhile, and its number, are not hit.
+    if (left.count() == 0 || (ready == 0 && ended)) {
+      if (take_status(WNOHANG)) break;
+      kill(-child, SIGKILL);
+      take_status(0);
+      return false;
+    }
+  }
+  output.drain();
+  return true;
 }
 
 }  // namespace
@@ -84,7 +154,7 @@ Result<SubprocessResult> run(const Subprocess& process) {
   };
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return refused(errno);
-  const hal::UniqueFd output(ends[0]);
+  Output output(ends[0]);
   hal::UniqueFd input(ends[1]);
   pid_t child = 0;
   {
@@ -95,16 +165,17 @@ Result<SubprocessResult> run(const Subprocess& process) {
                                   settings.attributes(), arguments.data(), environment.data());
     if (error != 0) return refused(error);
   }
-  input = hal::UniqueFd();  // the child's end alone is open, so that the output ends with it
+  input = hal::UniqueFd();  // so that the output ends with those who write it
   SubprocessResult result;
-  read_all(output.get(), result.output);
-  int status = 0;
-  pid_t waited = 0;
-  do {
-    waited = waitpid(child, &status, 0);
-  } while (waited < 0 && errno == EINTR);
-  if (waited == child && WIFEXITED(status)) result.status = WEXITSTATUS(status);
-  if (waited == child && WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  if (!wait_for(child, output, process.limit, result)) {
+    return Failure(
+        ErrorCode::environment,
+        fmt::format("'{}' did not end within {} s, and was killed; see what it waits for, or what "
+                    "makes it work so long",
+                    process.command.front(),
+                    std::chrono::duration_cast<std::chrono::seconds>(process.limit).count()));
+  }
+  result.output = output.take();
   return result;
 }
 
@@ -144,7 +215,10 @@ std::string find_program(const std::string& name) {
     return stat(path.c_str(), &status) == 0 && S_ISREG(status.st_mode) &&
            access(path.c_str(), X_OK) == 0;
   };
-  if (name.find('/') != std::string::npos) return runs(name) ? name : std::string();
+  if (name.find('/') != std::string::npos) {
+    std::error_code error;
+    return runs(name) ? std::filesystem::absolute(name, error).string() : std::string();
+  }
   const std::string path = env::text("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
   std::string_view rest = path;
   while (!rest.empty()) {

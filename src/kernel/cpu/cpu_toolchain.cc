@@ -40,6 +40,15 @@ std::string unit_text(const CompileJob& job) {
   return fmt::format("{}\n#line 1 {}\n{}", text, literal_of(file), job.native->text);
 }
 
+// Of a fiber's stack, what the host needs to raise what a kernel does wrong, and the functions of
+// the C library that a kernel calls.
+constexpr size_t kHostStackBytes = size_t{48} * 1024;
+constexpr size_t kMaxFrame = FiberGroup::kStackBytes - kHostStackBytes;
+
+Failure named(const CompileJob& job, const Failure& failure) {
+  return Failure(failure.code(), fmt::format("kernel '{}': {}", job.kernel, failure.message()));
+}
+
 Failure check_native(const CompileJob& job) {
   if (job.native->kind != NativeKind::cpp) {
     return Failure(ErrorCode::unsupported,
@@ -66,15 +75,15 @@ Failure compile_failure(const CompileJob& job, const std::string& messages) {
 Result<std::shared_ptr<const SharedObject>> load_with_symbols(const CompileJob& job,
                                                               std::span<const std::byte> code) {
   Result<PrivateFolder> made = PrivateFolder::make("keep a kernel's symbols");
-  if (!made) return made.failure();
+  if (!made) return named(job, made.failure());
   PrivateFolder folder = std::move(made).value();
-  if (Failure full = folder.write("kernel.cc", unit_text(job))) return full;
+  if (Failure full = folder.write("kernel.cc", unit_text(job))) return named(job, full);
   for (const SourceText& source : job.code.sources) {
     // A path leads a debugger to the author's own file.
     const bool is_name = source.file.find('/') == std::string::npos && source.file != "." &&
                          source.file != ".." && !source.file.starts_with("kernel.");
     if (!is_name || source.file.empty()) continue;
-    if (Failure full = folder.write(source.file, source.text)) return full;
+    if (Failure full = folder.write(source.file, source.text)) return named(job, full);
   }
   Code bytes(code.begin(), code.end());
   const auto placeholder = std::as_bytes(std::span(CppCompiler::folder_placeholder()));
@@ -107,7 +116,8 @@ CpuToolchain::CpuToolchain(Options options) : options_(options) {}
 Result<std::string> CpuToolchain::version() {
   const Result<std::shared_ptr<const CppCompiler>> compiler = CppCompiler::find();
   if (!compiler) return compiler.failure();
-  return compiler.value()->version(options_.compiler);
+  return fmt::format("{}; frames up to {}", compiler.value()->version(options_.compiler),
+                     kMaxFrame);
 }
 
 Result<Code> CpuToolchain::compile(const CompileJob& job) {
@@ -115,10 +125,12 @@ Result<Code> CpuToolchain::compile(const CompileJob& job) {
     if (Failure refused = check_native(job)) return refused;
   }
   const Result<std::shared_ptr<const CppCompiler>> compiler = CppCompiler::find();
-  if (!compiler) return compiler.failure();
-  const CppUnit unit{unit_text(job), job.code.math, job.native == nullptr};
+  if (!compiler) return named(job, compiler.failure());
+  const bool on_fibers = job.code.interface.cooperation == Cooperation::barriers;
+  const CppUnit unit{unit_text(job), job.code.math, job.native == nullptr,
+                     on_fibers ? kMaxFrame : 0};
   Result<CppOutcome> outcome = compiler.value()->compile(unit, options_.compiler);
-  if (!outcome) return outcome.failure();
+  if (!outcome) return named(job, outcome.failure());
   if (outcome.value().object.empty()) return compile_failure(job, outcome.value().messages);
   return std::move(outcome.value().object);
 }

@@ -23,6 +23,7 @@ using hal::Binding;
 using holdfast::testing::Variable;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 // A kernel as the generator would make it: x is read, y is written, both of floats.
 CompileJob job_of(std::string_view body, std::string_view before = "") {
@@ -304,6 +305,62 @@ TEST_F(CpuToolchainTest, a_batch_gives_each_its_own_code_or_error) {
   };
   EXPECT_EQ(run(load(good, results[0].value()))[3], 6.0F);
   EXPECT_EQ(run(load(thrice, results[2].value()))[3], 9.0F);
+}
+
+// A kernel whose threads meet at a barrier and have an array of so many bytes each.
+CompileJob job_with_locals(size_t bytes) {
+  CompileJob job = job_of(R"(
+    struct Data { const float* x; float* y; unsigned long g; hf_host* host; };
+    Data data{x, y, g, c->host};
+    c->host->run_group(c->host, 2, [](void* p, unsigned t) {
+      Data& d = *static_cast<Data*>(p);
+      float own[)" + std::to_string(bytes / 4) +
+                          R"(];
+      for (float& v : own) v = d.x[t];
+      asm volatile("" : : "r"(own) : "memory");
+      d.host->barrier(d.host, 8);
+      d.y[d.g * 32 + t] = own[d.g + t] + 1;
+    }, &data);)");
+  job.code.interface.cooperation = Cooperation::barriers;
+  return job;
+}
+
+TEST_F(CpuToolchainTest, locals_that_a_threads_stack_does_not_hold_are_refused) {
+  EXPECT_EQ(run(job_with_locals(size_t{160} * 1024))[33], 2.0F);
+  for (const char* compiler : {"g++", "clang++-16"}) {
+    const Variable cxx("CXX", compiler);
+    if (!CppCompiler::find()) continue;
+    for (const size_t kib : {220, 264, 4096}) {
+      EXPECT_THAT(refusal_of(job_with_locals(kib * 1024)),
+                  AllOf(HasSubstr("kernel 'k'"), HasSubstr("variables of a thread take"),
+                        HasSubstr("threadgroup memory")));
+    }
+  }
+  // A thread of the device has more.
+  CompileJob alone = job_with_locals(size_t{220} * 1024);
+  alone.code.interface.cooperation = Cooperation::groups;
+  EXPECT_TRUE(toolchain_.compile(alone));
+}
+
+TEST_F(CpuToolchainTest, trouble_with_the_compiler_names_the_kernel) {
+  const CompileJob job = job_of(kTwice);
+  const Code code = toolchain_.compile(job).or_raise();
+  {
+    const Variable cxx("CXX", "no-such-compiler");
+    EXPECT_THAT(refusal_of(job, ErrorCode::environment),
+                AllOf(StartsWith("kernel 'k': "), HasSubstr("no such program")));
+  }
+  const Variable missing("TMPDIR", "/no/such/folder");
+  EXPECT_THAT(refusal_of(job, ErrorCode::environment),
+              AllOf(StartsWith("kernel 'k': "), HasSubstr("TMPDIR")));
+  CpuToolchain with_symbols({.compiler = {.debug = true}});
+  for (CpuToolchain* toolchain : {&toolchain_, &with_symbols}) {
+    const auto loaded =
+        toolchain->load(*context_->device(), job,
+                        toolchain == &toolchain_ ? std::span(code).first(10) : std::span(code));
+    ASSERT_FALSE(loaded);
+    EXPECT_THAT(loaded.failure().message(), AllOf(StartsWith("kernel 'k': "), HasSubstr("TMPDIR")));
+  }
 }
 
 #if defined(__SANITIZE_ADDRESS__)

@@ -107,7 +107,8 @@ struct FiberGroup::State {
     if (giving_up) throw GivenUp();
     const unsigned thread = host->item;
     stopped[why] += 1;
-    lines[why] = line;
+    if (lines[why] == 0) lines[why] = line;
+    if (lines[why] != line) other_lines[why] = line;
     if (thread != last_lane) {
       go_to_item(thread + 1);
     } else {
@@ -127,8 +128,17 @@ struct FiberGroup::State {
     const unsigned at_barrier = std::exchange(stopped[kAtBarrier], 0);
     const unsigned at_simd_barrier = std::exchange(stopped[kAtSimdBarrier], 0);
     const unsigned ended = std::exchange(stopped[kReturned], 0);
-    if (at_simd_barrier == lanes) return first_lane;
+    if (at_simd_barrier == lanes) {
+      if (other_lines[kAtSimdBarrier] != 0) {
+        return fail(met_at_different("simdgroup", "operations", kAtSimdBarrier));
+      }
+      lines[kAtSimdBarrier] = 0;
+      return first_lane;
+    }
     if (at_simd_barrier != 0) return fail(lanes_did_not_meet(lanes, at_barrier, ended));
+    if (other_lines[kAtBarrier] != 0) {
+      return fail(met_at_different("threadgroup", "barriers", kAtBarrier));
+    }
     parked += at_barrier;
     returned += ended;
     if (last_lane + 1 < threads) {
@@ -143,6 +153,7 @@ struct FiberGroup::State {
                       returned, threads, lines[kAtBarrier]));
     }
     parked = 0;
+    lines[kAtBarrier] = 0;
     begin_simdgroup(0);
     return 0;
   }
@@ -159,6 +170,11 @@ struct FiberGroup::State {
     if (ended != 0) return fmt::format("{} {} returned before {}", ended, who, where);
     return fmt::format("{} {} are at the barrier at line {} instead of {}", at_barrier, who,
                        lines[kAtBarrier], where);
+  }
+  std::string met_at_different(std::string_view whose, std::string_view what, size_t why) const {
+    const auto [first, second] = std::minmax(lines[why], other_lines[why]);
+    return fmt::format("threads of one {} met at different {}: lines {} and {}", whose, what, first,
+                       second);
   }
   unsigned fail(std::string_view why) {
     message = fmt::format("kernel '{}': {}", kernel, why);
@@ -255,6 +271,8 @@ struct FiberGroup::State {
   void run() {
     begin_simdgroup(0);
     stopped = {};
+    lines = {};
+    other_lines = {};
     parked = 0;
     returned = 0;
     std::fill_n(parity.begin(), threads, static_cast<unsigned char>(0));
@@ -291,7 +309,9 @@ struct FiberGroup::State {
   unsigned first_lane = 0;  // of the simdgroup that runs
   unsigned last_lane = 0;
   std::array<unsigned, 3> stopped{};  // of its lanes, by why
-  std::array<unsigned, 3> lines{};    // of the last stop
+  // Of those who wait, at barriers of the whole group; 0: nobody does.
+  std::array<unsigned, 3> lines{};
+  std::array<unsigned, 3> other_lines{};  // of one that waits elsewhere; 0: nobody does
   bool giving_up = false;
   bool ending = false;  // the stacks go
   Place outside;

@@ -290,6 +290,29 @@ TEST(FiberGroup, what_a_kernel_raises_names_it_its_line_and_the_buffer_or_the_ex
             "kernel 'k', k:8: the assertion 'i < n' does not hold");
 }
 
+TEST(FiberGroup, threads_that_meet_at_different_lines_are_an_error_that_names_both) {
+  Kernel kernel;
+  EXPECT_EQ(kernel.failure_of(
+                32, [](Kernel& k, unsigned thread) { k.simd_barrier(thread < 16 ? 5 : 3); }),
+            "kernel 'k': threads of one simdgroup met at different operations: lines 3 and 5");
+  EXPECT_EQ(
+      kernel.failure_of(8, [](Kernel& k, unsigned thread) { k.barrier(thread == 7 ? 9 : 4); }),
+      "kernel 'k': threads of one threadgroup met at different barriers: lines 4 and 9");
+  EXPECT_EQ(
+      kernel.failure_of(64, [](Kernel& k, unsigned thread) { k.barrier(thread < 32 ? 4 : 9); }),
+      "kernel 'k': threads of one threadgroup met at different barriers: lines 4 and 9");
+  EXPECT_EQ(kernel.failure_of(64,
+                              [](Kernel& k, unsigned thread) {
+                                for (unsigned line = 1; line < 5; ++line) {
+                                  k.barrier(line);
+                                  k.simd_barrier(10 * line + thread / 32);
+                                  k.simd_barrier(20 * line);
+                                }
+                              }),
+            "no failure")
+      << "simdgroups by themselves, and one place after another";
+}
+
 TEST(FiberGroup, misuse_is_refused_with_a_sentence) {
   FiberGroupPool pool;
   KernelHost host("k", pool);

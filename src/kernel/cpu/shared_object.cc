@@ -69,6 +69,10 @@ Failure failure(std::string_view kernel, const std::string& why) {
                              of_text ? "; define it in the kernel's text" : ""));
 }
 
+Failure named(std::string_view kernel, const Failure& failure) {
+  return Failure(failure.code(), fmt::format("kernel '{}': {}", kernel, failure.message()));
+}
+
 }  // namespace
 
 Result<std::shared_ptr<const SharedObject>> SharedObject::load(std::string_view kernel,
@@ -79,8 +83,8 @@ Result<std::shared_ptr<const SharedObject>> SharedObject::load(std::string_view 
   }
   if (opened.handle == nullptr && opened.why.find("undefined symbol") == std::string::npos) {
     Result<PrivateFolder> folder = PrivateFolder::make("load a kernel");
-    if (!folder) return folder.failure();
-    if (Failure full = folder.value().write("kernel.so", bytes)) return full;
+    if (!folder) return named(kernel, folder.failure());
+    if (Failure full = folder.value().write("kernel.so", bytes)) return named(kernel, full);
     opened = open_object(folder.value().file("kernel.so"));
   }
   if (opened.handle == nullptr) return failure(kernel, opened.why);
@@ -89,7 +93,7 @@ Result<std::shared_ptr<const SharedObject>> SharedObject::load(std::string_view 
 
 Result<std::shared_ptr<const SharedObject>> SharedObject::load_in(
     PrivateFolder folder, std::string_view kernel, std::span<const std::byte> bytes) {
-  if (Failure full = folder.write("kernel.so", bytes)) return full;
+  if (Failure full = folder.write("kernel.so", bytes)) return named(kernel, full);
   const Opened opened = open_object(folder.file("kernel.so"));
   if (opened.handle == nullptr) return failure(kernel, opened.why);
   std::shared_ptr<SharedObject> object(new SharedObject(opened.handle));

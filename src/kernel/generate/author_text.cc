@@ -11,40 +11,109 @@ namespace {
 constexpr std::string_view kThreadgroup = "threadgroup";
 constexpr std::string_view kMarker = "hf_tg_local";
 static_assert(kThreadgroup.size() == kMarker.size());
+// After the marker alignas would apply to the type, which compilers refuse.
+constexpr std::string_view kAlignas = "alignas";
+constexpr std::string_view kAlignment = "hf_algn";
+static_assert(kAlignas.size() == kAlignment.size());
+constexpr std::string_view kConstant = "constant";
+constexpr std::string_view kConst = "hf_const";
+static_assert(kConstant.size() == kConst.size());
+// No such name: the compiler's message is the sentence.
+constexpr std::string_view kPointerThroughMacro =
+    "hf_error_a_macro_with_threadgroup_memory_cannot_declare_a_pointer";
 
-// Whether the declaration whose specifiers follow tokens[at], which is `threadgroup`, declares
-// memory. It is known not to be in parentheses.
-bool declares_memory(const std::vector<Token>& tokens, size_t at) {
-  if (at > 0 && tokens[at - 1].text == "<") return false;  // a template argument
-  bool named = false;
+// What `threadgroup` does at a place. Open: the text of a macro ends before it is known.
+enum class Reading : uint8_t { memory, qualifier, open };
+
+// The closing bracket's index, or the last token's.
+size_t end_of_parentheses(const std::vector<Token>& tokens, size_t at) {
+  int depth = 0;
+  for (; at + 1 < tokens.size(); ++at) {
+    if (tokens[at].text == "(") ++depth;
+    if (tokens[at].text == ")" && --depth == 0) break;
+  }
+  return at;
+}
+
+// Of the declaration whose specifiers go on after tokens[at]. It is known not to be in parentheses.
+Reading reading_of(const std::vector<Token>& tokens, size_t at) {
+  if (at > 0 && tokens[at - 1].text == "<") return Reading::qualifier;  // a template argument
   int angles = 0;
   for (size_t i = at + 1; i < tokens.size(); ++i) {
-    if (tokens[at].in_directive && !tokens[i].in_directive) return false;
     const std::string_view text = tokens[i].text;
-    if (text == "<") {
-      ++angles;
+    if (tokens[at].in_directive) {
+      if (!tokens[i].in_directive || text == "#") return Reading::open;
+    } else if (tokens[i].in_directive) {
+      continue;
+    }
+    if (text == "(") {
+      // `float (*p)[4]`; otherwise a macro or a type with arguments.
+      if (angles == 0 && i + 1 < tokens.size() &&
+          (tokens[i + 1].text == "*" || tokens[i + 1].text == "&")) {
+        return Reading::qualifier;
+      }
+      i = end_of_parentheses(tokens, i);
+    } else if (text == "<") {
+      const bool shift = angles > 0 && i + 1 < tokens.size() && tokens[i + 1].text == "<";
+      if (shift) {
+        ++i;
+      } else {
+        ++angles;
+      }
     } else if (text == ">") {
-      if (angles == 0) return false;
+      if (angles == 0) return Reading::qualifier;
       --angles;
     } else if (angles > 0) {
       continue;
     } else if (text == "*" || text == "&" || text == ")") {
-      return false;
-    } else if (text == "(") {
-      // `float (*p)[4]`; otherwise a macro or a type with arguments.
-      if (i + 1 < tokens.size() && (tokens[i + 1].text == "*" || tokens[i + 1].text == "&")) {
-        return false;
-      }
-      int depth = 0;
-      for (; i < tokens.size(); ++i) {
-        if (tokens[i].text == "(") ++depth;
-        if (tokens[i].text == ")" && --depth == 0) break;
-      }
-    } else if (text == ";" || text == "[" || text == "=" || text == "{" || text == ",") {
-      return named;
-    } else if (tokens[i].kind == TokenKind::identifier) {
-      named = true;
+      return Reading::qualifier;
+    } else if (text == ";" || text == "[" || text == "=" || text == "{" || text == "," ||
+               text == "}") {
+      return Reading::memory;
     }
+  }
+  return Reading::open;
+}
+
+// Whether an argument of a macro ends like a pointer's type.
+bool has_pointer_argument(const std::vector<Token>& tokens, size_t open) {
+  const size_t end = end_of_parentheses(tokens, open);
+  for (size_t i = open + 1; i <= end; ++i) {
+    if (tokens[i].text != "," && tokens[i].text != ")") continue;
+    if (tokens[i - 1].text == "*" || tokens[i - 1].text == "&") return true;
+  }
+  return false;
+}
+
+// Whether each token stands in parentheses or square brackets: those of a directive are its own.
+std::vector<bool> bracketed(const std::vector<Token>& tokens) {
+  std::vector<bool> result(tokens.size());
+  std::string outside;
+  std::string directive;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const std::string_view token = tokens[i].text;
+    if (tokens[i].in_directive && token == "#") directive.clear();
+    std::string& open = tokens[i].in_directive ? directive : outside;
+    if (token == ")" || token == "]" || token == "}") {
+      if (!open.empty()) open.pop_back();
+    }
+    result[i] = !open.empty() && open.back() != '{';
+    if (token == "(" || token == "[" || token == "{") open.push_back(token[0]);
+  }
+  return result;
+}
+
+// Whether `const` stands beside tokens[at] among the words of the same declaration.
+bool has_const_beside(const std::vector<Token>& tokens, size_t at) {
+  const auto is_word = [&](size_t i) {
+    return tokens[i].kind == TokenKind::identifier &&
+           tokens[i].in_directive == tokens[at].in_directive;
+  };
+  for (size_t i = at; i-- > 0 && is_word(i);) {
+    if (tokens[i].text == "const") return true;
+  }
+  for (size_t i = at + 1; i < tokens.size() && is_word(i); ++i) {
+    if (tokens[i].text == "const") return true;
   }
   return false;
 }
@@ -95,26 +164,91 @@ const char* type_of(const ConstantValue& value) {
 
 }  // namespace
 
-std::string mark_threadgroup_memory(std::string_view text) {
+ThreadgroupMacros threadgroup_macros(std::string_view text, ThreadgroupMacros known) {
+  const std::vector<Token> tokens = tokenize(text);
+  const std::vector<bool> inner = bracketed(tokens);
+  for (size_t i = 0; i + 2 < tokens.size(); ++i) {
+    if (!tokens[i].in_directive || tokens[i].text != "#" || tokens[i + 1].text != "define")
+      continue;
+    const Token& name = tokens[i + 2];
+    ThreadgroupMacro macro;
+    size_t begin = i + 3;
+    macro.has_arguments = begin < tokens.size() && tokens[begin].in_directive &&
+                          tokens[begin].text == "(" &&
+                          tokens[begin].offset == name.offset + name.text.size();
+    if (macro.has_arguments) begin = end_of_parentheses(tokens, begin) + 1;
+    size_t end = begin;
+    while (end < tokens.size() && tokens[end].in_directive && tokens[end].text != "#") ++end;
+    for (size_t at = begin; at < end; ++at) {
+      const auto other = known.find(tokens[at].text);
+      if (tokens[at].text != kThreadgroup && other == known.end()) continue;
+      if (inner[at] || reading_of(tokens, at) != Reading::open) continue;
+      macro.bare =
+          !macro.has_arguments && end == begin + 1 && (other == known.end() || other->second.bare);
+      known.insert_or_assign(std::string(name.text), macro);
+      break;
+    }
+  }
+  return known;
+}
+
+std::string mark_threadgroup_memory(std::string_view text, const ThreadgroupMacros& macros) {
+  std::string result;
+  size_t copied = 0;
+  const auto replace = [&](const Token& token, std::string_view with) {
+    result += text.substr(copied, token.offset - copied);
+    result += with;
+    copied = token.offset + token.text.size();
+  };
+  const std::vector<Token> tokens = tokenize(text);
+  const std::vector<bool> inner = bracketed(tokens);
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    const Token& token = tokens[i];
+    if (token.member || token.kind != TokenKind::identifier) continue;
+    if (token.text == kThreadgroup) {
+      if (inner[i]) continue;
+      const Reading reading = reading_of(tokens, i);
+      // At the end of the text it stands for nothing.
+      if (reading == Reading::qualifier || (reading == Reading::open && !token.in_directive)) {
+        continue;
+      }
+      replace(token, kMarker);
+      if (i + 1 < tokens.size() && tokens[i + 1].text == kAlignas) replace(tokens[++i], kAlignment);
+      continue;
+    }
+    const auto macro = macros.find(token.text);
+    if (macro == macros.end()) continue;
+    if (i > 0 && token.in_directive && tokens[i - 1].in_directive &&
+        (tokens[i - 1].text == "define" || tokens[i - 1].text == "undef" ||
+         tokens[i - 1].text == "ifdef" || tokens[i - 1].text == "ifndef" ||
+         tokens[i - 1].text == "defined")) {
+      continue;
+    }
+    const bool called =
+        macro->second.has_arguments && i + 1 < tokens.size() && tokens[i + 1].text == "(";
+    const bool qualifies =
+        inner[i] || (called && has_pointer_argument(tokens, i + 1)) ||
+        reading_of(tokens, called ? end_of_parentheses(tokens, i + 1) : i) == Reading::qualifier;
+    if (!qualifies) continue;
+    replace(token, macro->second.bare ? std::string(token.text.size(), ' ')
+                                      : std::string(kPointerThroughMacro));
+  }
+  result += text.substr(copied);
+  return result;
+}
+
+std::string mark_constants(std::string_view text) {
   std::string result(text);
   const std::vector<Token> tokens = tokenize(text);
-  std::string open;  // brackets around the current token
   for (size_t i = 0; i < tokens.size(); ++i) {
-    const std::string_view token = tokens[i].text;
-    if (token == "(" || token == "[" || token == "{") {
-      open.push_back(token[0]);
-    } else if (token == ")" || token == "]" || token == "}") {
-      if (!open.empty()) open.pop_back();
-    } else if (token == kThreadgroup && !tokens[i].member && (open.empty() || open.back() == '{') &&
-               declares_memory(tokens, i)) {
-      result.replace(tokens[i].offset, kThreadgroup.size(), kMarker);
-    }
+    if (tokens[i].text != kConstant || tokens[i].member || has_const_beside(tokens, i)) continue;
+    result.replace(tokens[i].offset, kConstant.size(), kConst);
   }
   return result;
 }
 
-std::string author_text(std::string_view text) {
-  std::string result = mark_threadgroup_memory(text);
+std::string author_text(std::string_view text, const ThreadgroupMacros& macros) {
+  std::string result = mark_constants(mark_threadgroup_memory(text, macros));
   blank_metal_includes(result);
   if (result.empty()) return result;
   if (result.back() != '\n') result.push_back('\n');
@@ -188,6 +322,10 @@ std::string entry_point_of(const Definition& definition, std::string_view text) 
 std::string element_type(const ArgumentUse& argument) {
   const char* type = kernel_type(argument.type.dtype);
   return argument.atomic ? fmt::format("atomic<{}>", type) : type;
+}
+
+bool is_restricted(const ArgumentUse& argument, Cooperation cooperation) {
+  return argument.binding.group == ArgumentGroup::input || cooperation != Cooperation::barriers;
 }
 
 std::string place_expression(std::string_view place) {

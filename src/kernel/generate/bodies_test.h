@@ -252,6 +252,62 @@ inline std::vector<KernelBody> feature_bodies() {
     )",
                    dtype));
   }
+  for (Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
+    add(unary_body("two_byte_floats", R"(
+      uint i = thread_position_in_grid.x;
+      float acc = 1;
+      acc += x[i];
+      acc *= x[i];
+      T v = 1.5f;
+      T w = acc;
+      T from_integer = 2;
+      float f = x[i];
+      int n = int(x[i]);
+      T larger = one_of(x[i] * x[i], x[i]) + one_of(-x[i], v) + one_of(x[i] / v, T(0.5h));
+      auto product = x[i] * 2;
+      static_assert(sizeof(product) == 2 && sizeof(x[i] + x[i]) == 2 && sizeof(x[i] * 1.0f) == 4);
+      product++;
+      y[i] = 1.5f;
+      y[i] = x[i] * 2;
+      y[i] += x[i];
+      y[i] -= 0.5f;
+      if (x[i] && !(x[i] > 3) && x[i] <= 2.0f && 1 < x[i] && x[i] != v) y[i] = 100;
+      y[i] = w + from_integer * f + n + larger + product + half(x[i]) * x[i] + static_cast<float>(v);
+    )",
+                   dtype, "template <typename U> U one_of(U a, U b) { return a > b ? a : b; }"));
+  }
+  add(unary_body("bfloat_or_zero", R"(
+    uint i = thread_position_in_grid.x;
+    y[i] = i > 3 ? x[i] : 0;
+  )",
+                 Dtype::bfloat16));
+  add(unary_body("constants_of_the_header", R"(
+    threadgroup float s[M];
+    uint i = thread_position_in_grid.x;
+    s[i % M] = table[i % M] + first(table) + 0.5h;
+    y[i] = s[i % M];
+  )",
+                 Dtype::float32, R"(
+      constant int M = 4;
+      constant float table[4] = {1, 2, 3, 4};
+      float first(constant float* from) { return from[0]; }
+    )"));
+  add(unary_body("shared_through_macros", R"(
+    SHARED float s[32];
+    FLOATS t[32];
+    threadgroup alignas(16) float u[32];
+    threadgroup Block<(4 << 3)> b;
+    SHARED float* p = s;
+    uint i = thread_index_in_threadgroup;
+    s[i] = t[i] = u[i] = b.v[i] = x[i];
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    y[i] = p[31 - i] + t[31 - i] + u[31 - i] + b.v[31 - i];
+  )",
+                 Dtype::float32, R"(
+      #define SHARED threadgroup
+      #define FLOATS threadgroup float
+      template <int N> struct Block { float v[N]; };
+    )"));
   add(unary_body("integers", R"(
     uint i = thread_position_in_grid.x;
     int v = x[i];

@@ -20,7 +20,8 @@ std::string buffer_expression(const std::string& type, size_t binding) {
   return fmt::format("static_cast<{}*>(hf_c->buffers[{}])", type, binding);
 }
 
-Value buffer_value(const ArgumentUse& argument, size_t binding, bool bounds) {
+Value buffer_value(const ArgumentUse& argument, size_t binding, bool bounds,
+                   Cooperation cooperation) {
   std::string type = element_type(argument);
   if (argument.binding.group == ArgumentGroup::input) type = "const " + type;
   const std::string pointer = buffer_expression(type, binding);
@@ -32,7 +33,9 @@ Value buffer_value(const ArgumentUse& argument, size_t binding, bool bounds) {
             fmt::format("hf_checked<{}>{{{}, hf_c->bytes[{}] / sizeof({}), \"{}\"}}", type, pointer,
                         binding, type, argument.name)};
   }
-  return {fmt::format("{}* __restrict__ {}", type, argument.name), pointer};
+  return {fmt::format("{}*{} {}", type, is_restricted(argument, cooperation) ? " __restrict__" : "",
+                      argument.name),
+          pointer};
 }
 
 Value field_value(const ParameterField& field, const Usage& usage, const CallSignature& signature) {
@@ -61,7 +64,7 @@ std::vector<Value> values_of(const CallSignature& signature, const GenerateOptio
                              const Usage& usage, const Interface& interface) {
   std::vector<Value> values;
   for (size_t i = 0; i < usage.arguments.size(); ++i) {
-    values.push_back(buffer_value(usage.arguments[i], i, options.bounds));
+    values.push_back(buffer_value(usage.arguments[i], i, options.bounds, usage.cooperation));
   }
   for (const ParameterField& field : interface.fields) {
     values.push_back(field_value(field, usage, signature));
@@ -200,12 +203,14 @@ GeneratedKernel generate_cpp(const Definition& definition, const CallSignature& 
   text += constant_macros(usage, signature, true);
   text += "namespace {\n" + constant_declarations(usage, signature) + "namespace hf_user {\n";
   if (!definition.header.empty()) {
-    text += line_directive(1, header_file(definition)) + author_text(definition.header) +
+    text += line_directive(1, header_file(definition)) +
+            author_text(definition.header, usage.threadgroup_macros) +
             line_directive(1, "holdfast");
   }
   text += constant_macros(usage, signature, false);
   text += fmt::format("hf_inline void hf_body({}) {{\n", joined(all, &Value::declaration));
-  text += line_directive(1, body_file(definition)) + author_text(definition.source);
+  text += line_directive(1, body_file(definition)) +
+          author_text(definition.source, usage.threadgroup_macros);
   text += line_directive(1, "holdfast");
   text += "}\n" + macro_removals(definition, usage);
 

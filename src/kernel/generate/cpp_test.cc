@@ -62,6 +62,16 @@ TEST(CppText, a_kernel_has_the_parts_of_the_language_that_it_uses) {
   }
 }
 
+TEST(CppText, what_threads_write_across_barriers_is_not_promised_to_be_theirs_alone) {
+  const std::string meets =
+      generated(unary_body("meets", "threadgroup_barrier(mem_flags::mem_device); y[0] = x[0];"))
+          .text;
+  EXPECT_THAT(meets, HasSubstr("const float* __restrict__ x"));
+  EXPECT_THAT(meets, HasSubstr("float* y"));
+  EXPECT_THAT(generated(unary_body("alone", "y[0] = x[0];")).text,
+              HasSubstr("float* __restrict__ y"));
+}
+
 TEST(CppText, a_kernel_without_barriers_is_vectorised) {
   const testing::Variable vectoriser("CXX", "g++ -fopt-info-vec");
   if (!CppCompiler::find()) GTEST_SKIP() << "only g++ tells what it vectorises";

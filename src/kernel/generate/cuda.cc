@@ -100,7 +100,9 @@ std::vector<std::string> function_parameters(const Usage& usage, bool bounds) {
     const ArgumentUse& argument = usage.arguments[i];
     const std::string name =
         is_wrapped(argument, bounds) ? fmt::format("hf_b{}", i) : argument.name;
-    parameters.push_back(fmt::format("{}* __restrict__ {}", value_type(argument), name));
+    parameters.push_back(
+        fmt::format("{}*{} {}", value_type(argument),
+                    is_restricted(argument, usage.cooperation) ? " __restrict__" : "", name));
   }
   for (size_t i = 0; bounds && i < usage.arguments.size(); ++i) {
     parameters.push_back(fmt::format("unsigned long hf_n{}", i));
@@ -169,16 +171,17 @@ GeneratedKernel generate_cuda(const Definition& definition, const CallSignature&
   text += "namespace hf_language {\n" + parameter_block(kernel.interface, signature) +
           constant_declarations(usage, signature) + "namespace hf_user {\n";
   if (!definition.header.empty()) {
-    text += line_directive(1, header_file(definition)) + author_text(definition.header) +
+    text += line_directive(1, header_file(definition)) +
+            author_text(definition.header, usage.threadgroup_macros) +
             line_directive(1, "holdfast");
   }
   text += constant_macros(usage, signature, false);
-  const std::string inside =
-      fmt::format("(\n    {}) {{\n{}{}  {{\n{}{}{}  }}\n}}\n}}\n}}\n",
-                  fmt::join(function_parameters(usage, options.bounds), ",\n    "), kFindThread,
-                  declarations(usage, kernel.interface, signature, options.bounds),
-                  line_directive(1, body_file(definition)), author_text(definition.source),
-                  line_directive(1, "holdfast"));
+  const std::string inside = fmt::format(
+      "(\n    {}) {{\n{}{}  {{\n{}{}{}  }}\n}}\n}}\n}}\n",
+      fmt::join(function_parameters(usage, options.bounds), ",\n    "), kFindThread,
+      declarations(usage, kernel.interface, signature, options.bounds),
+      line_directive(1, body_file(definition)),
+      author_text(definition.source, usage.threadgroup_macros), line_directive(1, "holdfast"));
 
   kernel.entry_point = entry_point_of(definition, kernel.preamble + text + inside);
   kernel.text = text + "extern \"C\" __global__ void " + kernel.entry_point + inside;

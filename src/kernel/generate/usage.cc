@@ -154,9 +154,7 @@ Usage usage_of(const Definition& definition, const CallSignature& signature) {
   usage.names.members.merge(in_body.members);
   usage.names.in_directives.merge(in_body.in_directives);
 
-  std::set<std::string, std::less<>> templates = function_templates(header);
-  templates.insert("reinterpret_cast");
-  const std::set<std::string, std::less<>> passed = passed_to(templates, body);
+  const std::set<std::string, std::less<>> passed = passed_to(function_templates(header), body);
   const auto add = [&](std::span<const std::string> names, std::span<const ArgumentType> types,
                        ArgumentGroup group, hal::Access access) {
     for (size_t i = 0; i < names.size() && i < types.size(); ++i) {
@@ -190,6 +188,8 @@ Usage usage_of(const Definition& definition, const CallSignature& signature) {
     usage.cooperation = Cooperation::barriers;
   }
 
+  usage.threadgroup_macros =
+      threadgroup_macros(definition.source, threadgroup_macros(definition.header));
   for (const std::string& name : usage.names.identifiers) {
     if (is_vector_type(name)) usage.vector_types.insert(name);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <set>
 #include <span>
 #include <string>
@@ -32,10 +33,17 @@ struct ArgumentUse {
   bool shape = false;  // whether the body or the header uses NAME_shape, and so on
   bool strides = false;
   bool ndim = false;  // compiled in: it is the rank
-  // Given to a function template of the header or to reinterpret_cast, which take pointers alone:
-  // with checked bounds it is one all the same, and not checked.
+  // Given to a function template of the header, which takes pointers alone: with checked bounds it
+  // is one all the same, and not checked.
   bool passed_to_template = false;
 };
+
+// A macro whose text ends before it is known what its `threadgroup` does: "#define TG threadgroup".
+struct ThreadgroupMacro {
+  bool bare = false;  // its text is that word alone
+  bool has_arguments = false;
+};
+using ThreadgroupMacros = std::map<std::string, ThreadgroupMacro, std::less<>>;
 
 struct Usage {
   Names names{};                                      // of header and body
@@ -47,6 +55,7 @@ struct Usage {
   std::set<std::string, std::less<>> macro_constants{};  // used on preprocessor lines
   // Those of them on which the header's #if depends: they are defined before it.
   std::set<std::string, std::less<>> header_macro_constants{};
+  ThreadgroupMacros threadgroup_macros{};
   Cooperation cooperation = Cooperation::none;
 
   bool uses(std::string_view name) const { return names.identifiers.contains(name); }
@@ -54,15 +63,22 @@ struct Usage {
 Usage usage_of(const Definition& definition, const CallSignature& signature);
 Interface interface_of(const Usage& usage, const CallSignature& signature);
 
+// The macros of the text and those known before it.
+ThreadgroupMacros threadgroup_macros(std::string_view text, ThreadgroupMacros known = {});
 // The text with `threadgroup`, where it declares memory and does not qualify a pointer or
-// reference, replaced by a marker of the same length ("hf_tg_local"), so that columns stay.
-std::string mark_threadgroup_memory(std::string_view text);
+// reference, replaced by a marker of the same length ("hf_tg_local"), so that columns stay. So it
+// is in the macros; where one of them qualifies a pointer, it is blank, or, if it has more words,
+// a name that no compiler knows and that says why.
+std::string mark_threadgroup_memory(std::string_view text, const ThreadgroupMacros& macros = {});
+// The text with `constant` replaced by a marker of the same length ("hf_const"), but for
+// declarations that have `const` as well.
+std::string mark_constants(std::string_view text);
 
 // Pieces of text that targets share. Each ends with a newline, or is empty.
 
-// Header or body as it stands in generated text: threadgroup memory is marked; #include lines of
-// Metal's own headers are blank. The same lines and columns.
-std::string author_text(std::string_view text);
+// Header or body as it stands in generated text: threadgroup memory and constants are marked;
+// #include lines of Metal's own headers are blank. The same lines and columns.
+std::string author_text(std::string_view text, const ThreadgroupMacros& macros = {});
 // The names that #line gives to what follows it, and the line itself.
 std::string body_file(const Definition& definition);
 std::string header_file(const Definition& definition);
@@ -78,6 +94,9 @@ std::string macro_removals(const Definition& definition, const Usage& usage);
 std::string entry_point_of(const Definition& definition, std::string_view text);
 // The type that a buffer's pointer points to: "float", "atomic<float>"; without const.
 std::string element_type(const ArgumentUse& argument);
+// Whether no other pointer reaches what the argument's pointer writes while the body runs. Where
+// threads meet, those of others do.
+bool is_restricted(const ArgumentUse& argument, Cooperation cooperation);
 // A place's value: in terms of the launch block hf_l, the thread (hf_x, hf_y, hf_z) and, for places
 // that need groups, its threadgroup hf_g and its index hf_i there.
 std::string place_expression(std::string_view place);

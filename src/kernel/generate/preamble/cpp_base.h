@@ -31,6 +31,8 @@ using namespace metal;
 #define thread
 #define threadgroup
 #define hf_tg_local static thread_local
+#define hf_algn(...) __attribute__((aligned(__VA_ARGS__)))
+#define hf_const const
 #define METAL_FUNC inline
 #define hf_inline __attribute__((always_inline)) inline
 
@@ -117,3 +119,14 @@ hf_inline long elem_to_loc(I elem, const S* shape, const D* strides, int ndim) {
 }
 
 }  // namespace metal
+
+// `0.5h`.
+#ifndef __CUDACC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+#pragma GCC diagnostic ignored "-Wliteral-suffix"
+#pragma GCC diagnostic ignored "-Wuser-defined-literals"
+constexpr _Float16 operator""h(long double v) { return static_cast<_Float16>(v); }
+#pragma GCC diagnostic pop
+#endif

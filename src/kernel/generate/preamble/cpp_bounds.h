@@ -50,6 +50,12 @@ struct hf_checked {
   hf_inline explicit operator U*() const {
     return reinterpret_cast<U*>(static_cast<T*>(*this));
   }
+  // For `c ? x : y`.
+  template <class U>
+    requires(hf_same<U, const T> && !hf_same<U, T>)
+  hf_inline operator hf_checked<U>() const {
+    return {hf_base, hf_size, hf_name, hf_offset, hf_line, hf_file};
+  }
   explicit operator bool() const { return true; }
 
   friend hf_inline hf_checked operator+(const hf_checked& p, hf_index i) {
@@ -77,13 +83,29 @@ struct hf_checked {
     --hf_offset;
     return *this;
   }
-  friend hf_inline bool operator==(const hf_checked& a, const hf_checked& b) {
-    return a.hf_offset == b.hf_offset;
-  }
-  friend hf_inline auto operator<(const hf_checked& a, const hf_checked& b) {
-    return a.hf_offset < b.hf_offset;
-  }
 };
+
+#define hf_compare_pointers(op)                                                          \
+  template <class A, class B>                                                            \
+    requires requires(A* a, B* b) { a op b; }                                            \
+  hf_inline bool operator op(const hf_checked<A>& a, const hf_checked<B>& b) {           \
+    return a.hf_base + a.hf_offset op b.hf_base + b.hf_offset;                           \
+  }
+hf_compare_pointers(==) hf_compare_pointers(!=) hf_compare_pointers(<)
+hf_compare_pointers(<=) hf_compare_pointers(>) hf_compare_pointers(>=)
+#undef hf_compare_pointers
+
+// reinterpret_cast, which takes pointers alone, of a buffer too: what it gives is not checked.
+template <class To, class T>
+hf_inline To hf_reinterpret(const hf_checked<T>& from) {
+  return reinterpret_cast<To>(static_cast<T*>(from));
+}
+template <class To, class From>
+  requires(!requires(From from) { from.hf_base; })
+hf_inline To hf_reinterpret(From&& from) {
+  return reinterpret_cast<To>(from);
+}
+#define reinterpret_cast hf_reinterpret
 
 #ifdef hf_has_atomics
 template <class T>

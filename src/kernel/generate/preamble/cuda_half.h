@@ -117,16 +117,20 @@ template <class T>
 using hf_beside_half =
     typename hf_if<hf_is_integer<T>, hf_half,
                    typename hf_if<hf_same<T, double>, double, float>::type>::type;
+// A bfloat brings its own operators.
+template <class T>
+inline constexpr bool hf_is_beside_half =
+    !hf_same<T, hf_half> && !hf_same<T, hf_bfloat> && hf_is_number<T>;
 
 // Of a half and another number, which is not converted to a half first.
 #define hf_half_operator(op)                                                       \
   template <class A, class B>                                                      \
-    requires(hf_same<A, hf_half> && !hf_same<B, hf_half> && hf_is_number<B>)       \
+    requires(hf_same<A, hf_half> && hf_is_beside_half<B>)                          \
   hf_inline constexpr hf_beside_half<B> operator op(A a, B b) {                    \
     return static_cast<hf_beside_half<B>>(a) op static_cast<hf_beside_half<B>>(b); \
   }                                                                                \
   template <class A, class B>                                                      \
-    requires(!hf_same<A, hf_half> && hf_same<B, hf_half> && hf_is_number<A>)       \
+    requires(hf_is_beside_half<A> && hf_same<B, hf_half>)                          \
   hf_inline constexpr hf_beside_half<A> operator op(A a, B b) {                    \
     return static_cast<hf_beside_half<A>>(a) op static_cast<hf_beside_half<A>>(b); \
   }
@@ -134,3 +138,5 @@ using hf_beside_half =
 hf_half_operator(+) hf_half_operator(-) hf_half_operator(*) hf_half_operator(/);
 // clang-format on
 #undef hf_half_operator
+
+constexpr hf_half operator""h(long double v) { return hf_half(static_cast<double>(v)); }
