@@ -94,7 +94,8 @@ y[t * 20 + n++] = simd_sum((long)lane);
     const float sum = all * (all + 1) / 2;
     uint32_t parity = 0;
     for (uint32_t i = 0; i < lanes; ++i) parity ^= i;
-    const auto before = static_cast<float>(lane * (lane + 1) / 2);
+    const size_t lower = lane * (lane + 1) / 2;
+    const auto before = static_cast<float>(lower);
     const std::vector<float> expected{sum,
                                       all,
                                       1,
