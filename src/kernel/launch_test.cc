@@ -28,7 +28,7 @@ struct LaunchTest : ::testing::Test {
 
   ~LaunchTest() override { EXPECT_EQ(world.failure(), ""); }
 
-  TestArray floats(std::vector<float> values, std::string name = "x") {
+  TestArray floats(const std::vector<float>& values, std::string name = "x") {
     return array_of(*stream, values, std::move(name));
   }
   TestArray room(int64_t length, std::string name = "y") {

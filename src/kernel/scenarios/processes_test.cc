@@ -80,9 +80,9 @@ TEST(KernelScenario, triton_2688_an_artefact_damaged_under_running_processes) {
   std::vector<Child> children;
   for (int i = 0; i < 4; ++i) children.push_back(with.start(8));
   const fs::path artefact = with.files().front();
-  for (int i = 0; i < 20; ++i) {
+  for (uintmax_t size = 0; size < 740; size += 37) {
     std::error_code ignored;
-    fs::resize_file(artefact, static_cast<uintmax_t>(i * 37), ignored);
+    fs::resize_file(artefact, size, ignored);
   }
   std::vector<std::string> said;
   for (const Child child : children) said.push_back(Children::finish(child));
