@@ -34,7 +34,8 @@ std::vector<float> mapped(std::vector<float> values, float scale, float offset) 
   return values;
 }
 
-Kernel elementwise(std::string name, std::string expression, MathMode math = MathMode::safe) {
+Kernel elementwise(std::string name, const std::string& expression,
+                   MathMode math = MathMode::safe) {
   return Kernel({.name = std::move(name),
                  .inputs = {"a"},
                  .outputs = {"y"},
