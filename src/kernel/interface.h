@@ -25,7 +25,6 @@ struct BindingUse {
 enum class FieldKind : uint8_t {
   shape,    // int32 for each dimension of a binding's argument
   strides,  // int64 for each, in elements
-  ndim,     // int32
   param     // a param's bytes
 };
 // A part of the parameter bytes, naturally aligned.

@@ -194,10 +194,6 @@ void fill_fields(ParameterBytes& bytes, const Interface& interface,
       continue;
     }
     const Bound& bound = *bounds[field.index];
-    if (field.kind == FieldKind::ndim) {
-      store(bytes, field.offset, static_cast<int32_t>(bound.array->shape.size()));
-      continue;
-    }
     for (uint32_t i = 0; i < field.count; ++i) {
       if (field.kind == FieldKind::shape) {
         store(bytes, field.offset + Bytes{4} * i, static_cast<int32_t>(bound.array->shape[i]));

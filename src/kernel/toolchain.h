@@ -33,7 +33,6 @@ class Toolchain {
  public:
   virtual ~Toolchain() = default;
 
-  virtual Target target() const = 0;
   // All that decides, besides the job, what compile() makes: compiler, version, options,
   // architecture, environment variables. The same in every process on one machine.
   // EnvironmentError's failure where there is no compiler.

@@ -28,7 +28,6 @@ class StubToolchain : public Toolchain {
   std::atomic<uint64_t> batches{0};
   std::atomic<uint64_t> loads{0};
 
-  Target target() const override { return Target::cpp; }
   Result<std::string> version() override {
     if (no_version) return no_version;
     return version_text;

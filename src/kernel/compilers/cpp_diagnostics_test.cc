@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <random>
 
 namespace holdfast::kernel {
@@ -126,7 +127,7 @@ TEST(CppDiagnostics, other_words_are_no_errors) {
   EXPECT_THAT(read("k:99999999999999:8: nonsense\nk:\nk::::\n"), IsEmpty());
 }
 
-TEST(CppDiagnostics, no_log_ends_the_process) {
+TEST(CppDiagnostics, no_log_ends_the_process_and_all_of_it_can_be_printed) {
   const std::string_view log =
       "k:2:8: error: 'foo' was not declared\nk:3:16:   required from here\nkernel.cc:1:2: error: "
       "a\n"
@@ -135,7 +136,10 @@ TEST(CppDiagnostics, no_log_ends_the_process) {
   for (int i = 0; i < 3000; ++i) {
     std::string damaged(log);
     for (int j = 0; j < 5; ++j) damaged[random() % damaged.size()] = static_cast<char>(random());
-    (void)describe_errors("k", "", read_cpp_log(damaged.substr(random() % 40), sources()));
+    const std::string text =
+        describe_errors("k", "", read_cpp_log(damaged.substr(random() % 40), sources()));
+    EXPECT_TRUE(
+        std::ranges::all_of(text, [](char c) { return c == '\n' || (c >= ' ' && c <= '~'); }));
   }
 }
 

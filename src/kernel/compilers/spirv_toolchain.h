@@ -8,8 +8,6 @@ namespace holdfast::kernel {
 // the module's words.
 class SpirvToolchain final : public Toolchain {
  public:
-  // No text is generated for it.
-  Target target() const override { return Target::cpp; }
   Result<std::string> version() override;
   Result<Code> compile(const CompileJob& job) override;
   Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,

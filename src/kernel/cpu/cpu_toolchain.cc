@@ -9,21 +9,12 @@
 #include "holdfast/base/env.h"
 #include "holdfast/kernel/compilers/cpp_diagnostics.h"
 #include "holdfast/kernel/cpu/loaded_kernel.h"
+#include "holdfast/kernel/generate/usage.h"
 #include "holdfast/kernel/native.h"
 
 namespace holdfast::kernel {
 
 namespace {
-
-// The name of a file, as a literal of C++.
-std::string literal_of(std::string_view file) {
-  std::string result = "\"";
-  for (const char c : file) {
-    if (c == '"' || c == '\\') result += '\\';
-    result += c;
-  }
-  return result + '"';
-}
 
 // The whole translation unit. Only the entry point can be seen from outside, whoever defines it.
 std::string unit_text(const CompileJob& job) {
@@ -37,7 +28,7 @@ std::string unit_text(const CompileJob& job) {
   for (const auto& [name, value] : native_macros(NativeKind::cpp, job.constants)) {
     text += fmt::format("\n#define {} {}", name, value);
   }
-  return fmt::format("{}\n#line 1 {}\n{}", text, literal_of(file), job.native->text);
+  return text + "\n" + line_directive(1, file) + job.native->text;
 }
 
 // Of a fiber's stack, what the host needs to raise what a kernel does wrong, and the functions of

@@ -27,7 +27,6 @@ class CpuToolchain final : public Toolchain {
   CpuToolchain();
   explicit CpuToolchain(Options options);
 
-  Target target() const override { return Target::cpp; }
   Result<std::string> version() override;
   Result<Code> compile(const CompileJob& job) override;
   Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,

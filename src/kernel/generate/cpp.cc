@@ -50,9 +50,6 @@ Value field_value(const ParameterField& field, const Usage& usage, const CallSig
     case FieldKind::strides:
       return {fmt::format("const long* {}_strides", usage.arguments[field.index].name),
               read("long", true)};
-    case FieldKind::ndim:
-      return {fmt::format("const int {}_ndim", usage.arguments[field.index].name),
-              read("int", false)};
     case FieldKind::param: break;
   }
   const ParamType& param = signature.params[field.index];

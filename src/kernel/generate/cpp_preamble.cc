@@ -134,10 +134,7 @@ CppParts cpp_parts(const CallSignature& signature, const Usage& usage, bool boun
   return parts;
 }
 
-std::string cpp_preamble(const CppParts& parts, const Usage& usage) {
-  std::string text;
-  append_code(text, "kernel_abi.h");
-  append_code(text, "cpp_base.h");
+void append_types_and_math(std::string& text, const CppParts& parts, const Usage& usage) {
   if (parts.bfloat) append_code(text, "cpp_bfloat.h");
   if (parts.swizzles) text += swizzle_macros(usage);
   if (parts.vectors) append_code(text, "cpp_vector.h");
@@ -145,6 +142,13 @@ std::string cpp_preamble(const CppParts& parts, const Usage& usage) {
   if (parts.common) append_code(text, "cpp_common.h");
   if (parts.constants) append_code(text, "cpp_constants.h");
   if (parts.limits) append_code(text, "cpp_limits.h");
+}
+
+std::string cpp_preamble(const CppParts& parts, const Usage& usage) {
+  std::string text;
+  append_code(text, "kernel_abi.h");
+  append_code(text, "cpp_base.h");
+  append_types_and_math(text, parts, usage);
   if (parts.host) append_code(text, "cpp_host.h");
   if (parts.simd) append_code(text, "cpp_simd.h");
   if (parts.atomics) append_code(text, "cpp_atomic.h");

@@ -29,6 +29,8 @@ std::string cpp_preamble(const CppParts& parts, const Usage& usage);
 //
 // The macros hf_swizzles_N: the swizzles that fit into N elements.
 std::string swizzle_macros(const Usage& usage);
+// What is the same everywhere, in its order: bfloat, vectors, math, limits.
+void append_types_and_math(std::string& text, const CppParts& parts, const Usage& usage);
 // A file of the preamble without what only its readers need.
 void append_code(std::string& text, std::string_view file);
 

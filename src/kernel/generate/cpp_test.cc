@@ -3,14 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include "holdfast/base/env.h"
 #include "holdfast/kernel/compilers/cpp_compiler.h"
 #include "holdfast/kernel/generate/bodies_test.h"
-#include "holdfast/kernel/generate/generate.h"
+#include "holdfast/kernel/generate/golden_test.h"
 #include "holdfast/testing/variable.h"
 
 namespace holdfast::kernel {
@@ -94,22 +89,6 @@ TEST(CppText, clang_takes_it_too) {
   }
 }
 
-// The generated text of a few kernels, without the preamble. HOLDFAST_UPDATE_GOLDEN=1 writes them.
-void expect_golden(const std::string& name, const KernelBody& body, bool bounds = false) {
-  const GeneratedKernel kernel = generated(body, bounds);
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "golden" / (name + ".txt");
-  std::string text = kernel.text;
-  const size_t at = text.find(kernel.entry_point);
-  ASSERT_NE(at, text.npos);
-  text.replace(at, kernel.entry_point.size(), "ENTRY");
-  if (env::flag("HOLDFAST_UPDATE_GOLDEN").value_or(false)) std::ofstream(path) << text;
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << path;
-  std::stringstream content;
-  content << file.rdbuf();
-  EXPECT_EQ(text, content.str()) << "HOLDFAST_UPDATE_GOLDEN=1 writes " << path;
-}
-
 TEST(CppGolden, elementwise) {
   KernelBody body = unary_body("scale", R"(uint elem = thread_position_in_grid.x;
 T tmp = x[elem];
@@ -117,10 +96,10 @@ y[elem] = metal::exp(tmp) * N + eps;)",
                                Dtype::float16);
   body.signature.constants.push_back({"N", int64_t{4}});
   body.signature.params = {{"eps", Dtype::float32}};
-  expect_golden("cpp_elementwise", body);
-  expect_golden("cpp_elementwise_checked", body, true);
+  expect_golden("cpp_elementwise", generated(body));
+  expect_golden("cpp_elementwise_checked", generated(body, true));
   body.definition.math = MathMode::fast;
-  expect_golden("cpp_elementwise_fast", body);
+  expect_golden("cpp_elementwise_fast", generated(body));
 }
 
 TEST(CppGolden, strided) {
@@ -131,7 +110,7 @@ y[elem] = x[loc] * scale;
   body.definition.inputs.emplace_back("scale");
   body.definition.file = "kernels/gather \"1\".metal";
   body.signature.inputs = {{Dtype::float32, 3}, {Dtype::float32, 0}};
-  expect_golden("cpp_strided", body);
+  expect_golden("cpp_strided", generated(body));
 }
 
 TEST(CppGolden, group_sum) {
@@ -149,7 +128,7 @@ using namespace metal;
 float total(threadgroup float* v) { return v[0] + v[1]; }
 )");
   body.signature.constants = {{"N", int64_t{64}}};
-  expect_golden("cpp_group_sum", body);
+  expect_golden("cpp_group_sum", generated(body));
 }
 
 TEST(CppGolden, histogram) {
@@ -158,7 +137,7 @@ atomic_fetch_add_explicit(&y[x[i]], 1u, memory_order_relaxed);
 )",
                                Dtype::uint32);
   body.definition.atomic_outputs = true;
-  expect_golden("cpp_histogram", body);
+  expect_golden("cpp_histogram", generated(body));
 }
 
 }  // namespace

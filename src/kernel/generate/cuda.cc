@@ -39,13 +39,7 @@ std::string preamble(const Definition& definition, const CallSignature& signatur
   append_code(text, "cpp_base.h");
   append_code(text, "cuda_base.h");
   append_code(text, "cuda_half.h");
-  if (parts.bfloat) append_code(text, "cpp_bfloat.h");
-  if (parts.swizzles) text += swizzle_macros(usage);
-  if (parts.vectors) append_code(text, "cpp_vector.h");
-  if (parts.math) append_code(text, "cpp_math.h");
-  if (parts.common) append_code(text, "cpp_common.h");
-  if (parts.constants) append_code(text, "cpp_constants.h");
-  if (parts.limits) append_code(text, "cpp_limits.h");
+  append_types_and_math(text, parts, usage);
   if (parts.debug || bounds) append_code(text, "cuda_host.h");
   if (parts.simd) append_code(text, "cuda_simd.h");
   if (parts.atomics) append_code(text, "cuda_atomic.h");
@@ -57,8 +51,7 @@ std::string preamble(const Definition& definition, const CallSignature& signatur
 
 std::string field_type(const ParameterField& field, const CallSignature& signature) {
   switch (field.kind) {
-    case FieldKind::shape:
-    case FieldKind::ndim: return "int";
+    case FieldKind::shape: return "int";
     case FieldKind::strides: return "long";
     case FieldKind::param: break;
   }

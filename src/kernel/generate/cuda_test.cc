@@ -2,13 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
-#include "holdfast/base/env.h"
 #include "holdfast/kernel/compilers/nvrtc_test.h"
 #include "holdfast/kernel/generate/bodies_test.h"
+#include "holdfast/kernel/generate/golden_test.h"
 
 namespace holdfast::kernel {
 namespace {
@@ -176,21 +172,6 @@ TEST_F(CudaText, names_of_nvrtc_are_free_for_authors) {
     float4 make(float v) { return float4(v) * 2; }
   )"))),
               HasSubstr(".entry"));
-}
-
-// The generated text of a few kernels, without the preamble. HOLDFAST_UPDATE_GOLDEN=1 writes them.
-void expect_golden(const std::string& name, const GeneratedKernel& kernel) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / "golden" / (name + ".txt");
-  std::string text = kernel.text;
-  const size_t at = text.find(kernel.entry_point);
-  ASSERT_NE(at, text.npos);
-  text.replace(at, kernel.entry_point.size(), "ENTRY");
-  if (env::flag("HOLDFAST_UPDATE_GOLDEN").value_or(false)) std::ofstream(path) << text;
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << path;
-  std::stringstream content;
-  content << file.rdbuf();
-  EXPECT_EQ(text, content.str()) << "HOLDFAST_UPDATE_GOLDEN=1 writes " << path;
 }
 
 TEST(CudaGolden, an_elementwise_kernel) {

@@ -93,7 +93,6 @@ KERNEL_SCENARIO(warp_1711_the_same_error_cold_and_warm) {
 // A labelled stub: its code is the constant N of the variant, and its pipelines add it.
 class StubToolchain final : public Toolchain {
  public:
-  Target target() const override { return Target::cpp; }
   Result<std::string> version() override { return std::string("stub"); }
   Result<Code> compile(const CompileJob& job) override {
     const size_t at = job.variant.find("N = ");

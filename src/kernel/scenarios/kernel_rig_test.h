@@ -20,7 +20,6 @@ class CountedToolchain final : public Toolchain {
  public:
   explicit CountedToolchain(const hal::DeviceInfo& device) : inner_(make_toolchain(device)) {}
 
-  Target target() const override { return inner_->target(); }
   Result<std::string> version() override { return inner_->version(); }
   Result<Code> compile(const CompileJob& job) override {
     compiles_.fetch_add(1);
