@@ -10,7 +10,7 @@
 namespace holdfast::hal {
 namespace {
 
-const sync::TaskLocalPointer<const Queue> kExecuting;
+constinit const sync::TaskLocalPointer<const Queue> kExecuting;
 
 }  // namespace
 
