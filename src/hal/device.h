@@ -8,6 +8,7 @@
 
 #include "holdfast/hal/device_info.h"
 #include "holdfast/hal/host_timeline.h"
+#include "holdfast/hal/kernel_profile.h"
 #include "holdfast/hal/program.h"
 #include "holdfast/hal/queue.h"
 
@@ -68,6 +69,9 @@ class Device : public RefCounted {
 
   // What is told of lives on this device; null for one that wraps none.
   virtual Ref<Probe> probe() const { return nullptr; }
+
+  // How long kernels run; null where the device cannot tell.
+  virtual KernelProfile* profile() const { return nullptr; }
 
   // None while it works; else why it is lost or closed.
   virtual Failure lost() const = 0;

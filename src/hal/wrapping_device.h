@@ -23,6 +23,7 @@ class WrappingDevice : public Device {
   // Closes the inner device; reports the lists that are left in this one's queues.
   CloseReport close(sync::Deadline deadline) override;
   Ref<Probe> probe() const override { return probe_; }
+  KernelProfile* profile() const override { return inner_->profile(); }
 
   const Ref<Device>& inner() const noexcept { return inner_; }
 

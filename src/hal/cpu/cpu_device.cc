@@ -117,7 +117,7 @@ Result<Ref<Pipeline>> CpuDevice::create_pipeline(PipelineDesc desc) {
                     desc.name));
   }
   if (Failure refused = check_limits(desc)) return refused;
-  return Ref<Pipeline>(make_ref<CpuPipeline>(id(), std::move(desc)));
+  return Ref<Pipeline>(make_ref<CpuPipeline>(id(), std::move(desc), profile_));
 }
 
 Result<Ref<Program>> CpuDevice::create_program(CommandList& list) {

@@ -44,6 +44,7 @@ class CpuDevice final : public Device {
   Result<Ref<Buffer>> import_buffer(ExternalMemory memory) override;
   Result<Ref<Pipeline>> create_pipeline(PipelineDesc desc) override;
   Result<Ref<Program>> create_program(CommandList& list) override;
+  KernelProfile* profile() const override { return profile_.get(); }
   Failure lost() const override;
   CloseReport close(sync::Deadline deadline) override;
 
@@ -55,6 +56,7 @@ class CpuDevice final : public Device {
   struct State;
   CpuDevice(DeviceInfo info, CpuOptions options);
   CpuOptions options_;
+  std::shared_ptr<KernelProfile> profile_ = std::make_shared<KernelProfile>();
   std::shared_ptr<State> state_;
 };
 

@@ -168,7 +168,8 @@ class ListRun {
     const Groups groups = p.command->groups;
     HostGroup call{{}, groups, {p.bindings.data(), p.command->binding_count}, p.parameters};
     const bool sample = pipeline.wants_sample();
-    const sync::TimePoint start = sample ? sync::now() : sync::TimePoint();
+    const bool profiled = pipeline.profile().enabled();
+    const sync::TimePoint start = sample || profiled ? sync::now() : sync::TimePoint();
     for (uint64_t i = begin; i < end; ++i) {
       if (halted()) return;
       call.group = {static_cast<uint32_t>(i % groups.x),
@@ -176,7 +177,13 @@ class ListRun {
                     static_cast<uint32_t>(i / groups.x / groups.y)};
       pipeline.function()(call);
     }
-    if (sample) pipeline.add_sample(ns_since(start) / (end - begin));
+    if (!sample && !profiled) return;
+    const uint64_t ns = ns_since(start);
+    if (sample) pipeline.add_sample(ns / (end - begin));
+    if (profiled) {
+      pipeline.profile().add(pipeline.name(), begin == 0 ? 1 : 0,
+                             sync::Duration(static_cast<int64_t>(ns)));
+    }
   }
 
   void fail(const Prepared& p, const std::string& why) {
@@ -207,8 +214,9 @@ class ListRun {
 
 }  // namespace
 
-CpuPipeline::CpuPipeline(DeviceId device, PipelineDesc desc)
+CpuPipeline::CpuPipeline(DeviceId device, PipelineDesc desc, std::shared_ptr<KernelProfile> profile)
     : Pipeline(device, std::move(desc.name), desc.bindings, desc.parameter_bytes),
+      profile_(std::move(profile)),
       function_(std::get<HostFunction>(std::move(desc.module))) {}
 
 bool CpuPipeline::wants_sample() noexcept {

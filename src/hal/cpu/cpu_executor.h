@@ -3,13 +3,14 @@
 #include <atomic>
 
 #include "holdfast/base/sync/pool.h"
+#include "holdfast/hal/kernel_profile.h"
 #include "holdfast/hal/queue.h"
 
 namespace holdfast::hal {
 
 class CpuPipeline final : public Pipeline {
  public:
-  CpuPipeline(DeviceId device, PipelineDesc desc);
+  CpuPipeline(DeviceId device, PipelineDesc desc, std::shared_ptr<KernelProfile> profile);
 
   const HostFunction& function() const noexcept { return function_; }
   // What a group is expected to cost, from groups seen so far; decides whether help is worth
@@ -20,8 +21,10 @@ class CpuPipeline final : public Pipeline {
   // Whether this dispatch should be timed: the first ones, then every sixteenth.
   bool wants_sample() noexcept;
   void add_sample(uint64_t ns_per_group) noexcept;
+  KernelProfile& profile() const noexcept { return *profile_; }
 
  private:
+  std::shared_ptr<KernelProfile> profile_;
   HostFunction function_;
   std::atomic<uint64_t> ns_per_group_{1'000'000};  // a kernel never seen is worth helping
   std::atomic<uint32_t> dispatches_{0};

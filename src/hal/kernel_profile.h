@@ -1,0 +1,36 @@
+#pragma once
+
+#include <atomic>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "holdfast/base/sync/clock.h"
+#include "holdfast/base/sync/mutex.h"
+
+namespace holdfast::hal {
+
+// Device time of one kernel: of all its pipelines that share a name.
+struct KernelTime {
+  std::string kernel;
+  uint64_t dispatches = 0;
+  sync::Duration total{};  // of all its threads together, where a device runs several
+};
+
+// How long kernels ran, while somebody wants to know. Thread-safe.
+class KernelProfile {
+ public:
+  // One relaxed load.
+  bool enabled() const noexcept { return enabled_.load(std::memory_order_relaxed); }
+  // Switching it on forgets what was measured before.
+  void enable(bool on);
+  void add(const std::string& kernel, uint64_t dispatches, sync::Duration time);
+  // The one that took longest first.
+  std::vector<KernelTime> times() const;
+
+ private:
+  std::atomic<bool> enabled_{false};
+  sync::Guarded<std::map<std::string, KernelTime>> kernels_;
+};
+
+}  // namespace holdfast::hal
