@@ -92,8 +92,8 @@ Result<Ref<Device>> open_device(std::string_view name) {
   }
 }
 
-Result<Ref<Device>> open_default_device() {
-  return open_device(env::text("HOLDFAST_DEVICE").value_or("cpu"));
-}
+std::string default_device_name() { return env::text("HOLDFAST_DEVICE").value_or("cpu"); }
+
+Result<Ref<Device>> open_default_device() { return open_device(default_device_name()); }
 
 }  // namespace holdfast::hal

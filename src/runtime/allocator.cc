@@ -96,6 +96,7 @@ struct Allocator::State {
   uint64_t last_lane = 0;
   LaneCache* last_cache = nullptr;
   Bytes memory_limit;
+  Bytes cache_limit = kMaxBytes;
   bool closed = false;
   MemoryStats stats;
 
@@ -162,6 +163,7 @@ struct Allocator::State {
       kind.pool.remove_block(block);
       remove_block(kind, block, garbage);
     }
+    if (cache_limit != kMaxBytes) trim(cache_limit, garbage);
   }
 
   void remove_block(Kind& kind, Block& block, Garbage& garbage) {
@@ -504,6 +506,11 @@ Allocator::Garbage Allocator::trim(Bytes keep) {
 void Allocator::set_memory_limit(Bytes limit) {
   sync::Lock lock(state_->mutex);
   state_->memory_limit = limit;
+}
+
+void Allocator::set_cache_limit(Bytes limit) {
+  sync::Lock lock(state_->mutex);
+  state_->cache_limit = limit;
 }
 
 bool Allocator::keeps_deferred(const hal::Ticket& ticket) const {

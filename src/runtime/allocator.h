@@ -69,6 +69,9 @@ class Allocator final : public hal::RangeOwner {
   [[nodiscard]] Garbage trim(Bytes keep = {});
 
   void set_memory_limit(Bytes limit);
+  // From now on, whenever a range becomes free: wholly free blocks go back until at most this much
+  // is pooled.
+  void set_cache_limit(Bytes limit);
   // One relaxed load each.
   Bytes deferred_bytes() const noexcept {
     return Bytes{deferred_bytes_.load(std::memory_order_relaxed)};

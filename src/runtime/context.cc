@@ -114,6 +114,13 @@ void Context::set_memory_limit(Bytes limit) {
   core_->allocator().set_memory_limit(limit);
 }
 
+void Context::set_cache_limit(Bytes limit) {
+  core_->check_usable();
+  core_->allocator().set_cache_limit(limit);
+  core_->retire();
+  core_->trim(limit);
+}
+
 Stats Context::stats() const {
   if (core_->forked()) core_->check_usable();
   return core_->stats();

@@ -68,6 +68,9 @@ class Context final : public RefCounted {
   // Zero: the device's own limit. Lowering it takes nothing away; it binds what is asked for from
   // now on.
   void set_memory_limit(Bytes limit);
+  // How much free memory is kept for later requests, as far as whole blocks can be given back; by
+  // default the runtime decides. Takes effect at once.
+  void set_cache_limit(Bytes limit);
   // Cheap; any thread.
   Stats stats() const;
   // Walks everything: for reports.

@@ -73,7 +73,7 @@ Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string na
   throw OutOfMemoryError(message);
 }
 
-void Core::trim() { const Allocator::Garbage garbage = allocator_->trim(); }
+void Core::trim(Bytes keep) { const Allocator::Garbage garbage = allocator_->trim(keep); }
 
 Ref<hal::Allocation> Core::import(hal::ExternalMemory memory) {
   try {

@@ -67,8 +67,8 @@ class Core final : public std::enable_shared_from_this<Core> {
   Ref<hal::Allocation> allocate(Encoder* encoder, Bytes size, std::string name,
                                 hal::MemoryKind kind, const std::source_location& site = {});
 
-  // Gives all free blocks back to the device.
-  void trim();
+  // Gives free blocks back to the device, until at most `keep` bytes are pooled.
+  void trim(Bytes keep = {});
   // The deleter runs in any case.
   Ref<hal::Allocation> import(hal::ExternalMemory memory);
 
@@ -79,6 +79,11 @@ class Core final : public std::enable_shared_from_this<Core> {
                          WaitReason reason, const WaitLimit& limit);
   // Registers it only if there is nothing to wait for.
   bool try_begin_host_access(hal::Allocation& allocation, hal::AccessHistory::HostAccess& access);
+  // Submits and waits for those who write the range; raises what a failed one left in it.
+  void wait_for_writers(hal::Allocation& allocation, ByteRange range, WaitReason reason,
+                        const WaitLimit& limit);
+  // Raises what a failed writer left in the range, if it is seen already. Never waits.
+  void raise_poison(hal::Allocation& allocation, ByteRange range);
   // `happened`: the caller did what it registered for; a write then heals what a failed list left
   // in the range.
   void end_host_access(hal::Allocation& allocation, const hal::AccessHistory::HostAccess& access,
@@ -137,6 +142,8 @@ class Core final : public std::enable_shared_from_this<Core> {
 #else
   static constexpr bool retires_as_ablated() { return false; }
 #endif
+  void submit_and_wait(const hal::AccessHistory::Tickets& tickets, WaitReason reason,
+                       const WaitLimit& limit);
   void wait_for_precedence();
   void reap();
   void stop_reaper(sync::Deadline deadline);

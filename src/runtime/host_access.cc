@@ -66,12 +66,7 @@ void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::Ho
         continue;
       }
       if (tickets.empty()) break;
-      for (const Ref<hal::Ticket>& ticket : tickets) submit_open_list(*ticket);
-      for (const Ref<hal::Ticket>& ticket : tickets) {
-        if (ticket->state() != hal::TicketState::abandoned) {
-          waits_.wait(ticket->point(), reason, limit);
-        }
-      }
+      submit_and_wait(tickets, reason, limit);
       if (ablated(Ablation::readback_does_not_retire) && !access.is_map) {
         sync::Lock lock(history_mutex_);
         history.begin_host_access(access);
@@ -80,19 +75,44 @@ void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::Ho
       }
       retire();  // only then are they over, and the next look finds nothing left
     }
-    if (hal::reads(access.access)) {
-      Failure poison;
-      {
-        sync::Lock lock(history_mutex_);
-        poison = history.poison(access.range);
-      }
-      poison.raise_if_any();
-    }
+    if (hal::reads(access.access)) raise_poison(allocation, access.range);
   } catch (...) {
     if (registered) end_host_access(allocation, access, false);
     throw;
   }
   if (!ablated(Ablation::readback_does_not_retire) || access.is_map) retire();
+}
+
+void Core::submit_and_wait(const hal::AccessHistory::Tickets& tickets, WaitReason reason,
+                           const WaitLimit& limit) {
+  for (const Ref<hal::Ticket>& ticket : tickets) submit_open_list(*ticket);
+  for (const Ref<hal::Ticket>& ticket : tickets) {
+    if (ticket->state() != hal::TicketState::abandoned) waits_.wait(ticket->point(), reason, limit);
+  }
+}
+
+void Core::raise_poison(hal::Allocation& allocation, ByteRange range) {
+  Failure poison;
+  {
+    sync::Lock lock(history_mutex_);
+    poison = allocation.history().poison(range);
+  }
+  poison.raise_if_any();
+}
+
+void Core::wait_for_writers(hal::Allocation& allocation, ByteRange range, WaitReason reason,
+                            const WaitLimit& limit) {
+  for (;;) {
+    hal::AccessHistory::Tickets tickets;
+    {
+      sync::Lock lock(history_mutex_);
+      allocation.history().collect(range, hal::Access::read, tickets);
+    }
+    if (tickets.empty()) break;
+    submit_and_wait(tickets, reason, limit);
+    retire();
+  }
+  raise_poison(allocation, range);
 }
 
 void Core::end_host_access(hal::Allocation& allocation,

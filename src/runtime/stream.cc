@@ -89,6 +89,18 @@ void Stream::wait_for(const hal::Point& point, hal::WaitKind kind) {
   encoder_->wait_for({point, kind});
 }
 
+void Stream::wait_for(const Ref<hal::Allocation>& written, const WaitLimit& limit) {
+  const ByteRange all{{}, written ? written->size() : Bytes{}};
+  check_range(written, all, "a wait");
+  context_->core().wait_for_writers(*written, all, WaitReason::point, limit);
+}
+
+void Stream::raise_failure_of(const Ref<hal::Allocation>& written) const {
+  const ByteRange all{{}, written ? written->size() : Bytes{}};
+  check_range(written, all, "a look");
+  context_->core().raise_poison(*written, all);
+}
+
 void Stream::synchronize(const WaitLimit& limit) {
   const hal::Point point = encoder_->flush().or_raise();
   const hal::PointState state =

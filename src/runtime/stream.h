@@ -56,6 +56,10 @@ class Stream final : public RefCounted {
   // Raises that writer's failure.
   void readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<std::byte> data,
                 const WaitLimit& limit = {});
+  // Waits as a readback does, and reads nothing.
+  void wait_for(const Ref<hal::Allocation>& written, const WaitLimit& limit = {});
+  // What a failed list left in it, as far as that is seen already. Never waits.
+  void raise_failure_of(const Ref<hal::Allocation>& written) const;
   // Submits the lists that touch the range; waits for its writers (to read) or for all its users
   // (to write). UsageError for memory that the host cannot reach, and where another map conflicts.
   Map map(const Ref<hal::Allocation>& allocation, ByteRange range, hal::Access access,

@@ -17,14 +17,37 @@ void Transaction::add(PendingCommand command) {
   if (!stream_) throw UsageError("a transaction was used after it was moved from");
   stream_->context()->core().check_usable();
   stream_->encoder_->check(command);
-  for (const hal::Binding& b : command.bindings) users_.emplace_back(b.allocation);
-  bindings_.emplace_back(command.bindings.begin(), command.bindings.end());
-  command.bindings = bindings_.back();
-  parameters_.emplace_back(command.parameters.bytes.begin(), command.parameters.bytes.end());
-  command.parameters.bytes = parameters_.back();
-  labels_.emplace_back(command.label);
-  command.label = labels_.back();
-  commands_.push_back(std::move(command));
+  const size_t bindings = bindings_.size();
+  const size_t parameters = parameters_.size();
+  const size_t letters = labels_.size();
+  const std::span<const std::byte> bytes = command.parameters.bytes;
+  try {
+    for (const hal::Binding& b : command.bindings) users_.emplace_back(b.allocation);
+    bindings_.insert(bindings_.end(), command.bindings.begin(), command.bindings.end());
+    parameters_.insert(parameters_.end(), bytes.begin(), bytes.end());
+    labels_ += command.label;
+    commands_.push_back(std::move(command));
+  } catch (...) {  // no memory: as if it had not been asked for
+    bindings_.resize(bindings);
+    parameters_.resize(parameters);
+    labels_.resize(letters);
+    throw;
+  }
+}
+
+void Transaction::settle() {
+  size_t binding = 0;
+  size_t parameter = 0;
+  size_t letter = 0;
+  for (PendingCommand& command : commands_) {
+    command.bindings = std::span(bindings_).subspan(binding, command.bindings.size());
+    binding += command.bindings.size();
+    const size_t bytes = command.parameters.bytes.size();
+    command.parameters.bytes = std::span(parameters_).subspan(parameter, bytes);
+    parameter += bytes;
+    command.label = std::string_view(labels_).substr(letter, command.label.size());
+    letter += command.label.size();
+  }
 }
 
 void Transaction::dispatch(const Ref<hal::Pipeline>& pipeline,
@@ -68,11 +91,14 @@ Ref<hal::Allocation> Transaction::scratch(Bytes size, std::string name) {
 
 void Transaction::commit() {
   if (!stream_) throw UsageError("a transaction was used after it was moved from");
-  if (!commands_.empty()) stream_->record(commands_);
-  reset();
+  if (!commands_.empty()) {
+    settle();
+    stream_->record(commands_);
+  }
+  roll_back();
 }
 
-void Transaction::reset() noexcept {
+void Transaction::roll_back() noexcept {
   commands_.clear();
   bindings_.clear();
   parameters_.clear();

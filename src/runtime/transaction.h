@@ -1,6 +1,5 @@
 #pragma once
 
-#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -35,20 +34,24 @@ class Transaction {
   // Records everything in the stream's open list. When it throws, nothing was recorded. Afterwards
   // the transaction is empty and can be used again.
   void commit();
+  // Drops what was not committed; the transaction can be used again.
+  void roll_back() noexcept;
   bool empty() const noexcept { return commands_.empty(); }
 
  private:
   friend class Stream;
   explicit Transaction(Ref<Stream> stream);
   void add(PendingCommand command);
-  void reset() noexcept;
+  // Lets the commands borrow from the storage below, which does not move any more.
+  void settle();
 
   Ref<Stream> stream_;
   std::vector<PendingCommand> commands_;
-  // Stable storage for what the commands borrow.
-  std::deque<std::vector<hal::Binding>> bindings_;
-  std::deque<std::vector<std::byte>> parameters_;
-  std::deque<std::string> labels_;
+  // What the commands borrow, one after the other. Kept when the transaction is used again, so that
+  // recording costs no allocation.
+  std::vector<hal::Binding> bindings_;
+  std::vector<std::byte> parameters_;
+  std::string labels_;
   std::vector<Ref<hal::Allocation>> users_;
 };
 

@@ -29,6 +29,7 @@ const char* to_string(WaitReason reason) {
     case WaitReason::out_of_memory: return "out of memory";
     case WaitReason::submission_turn: return "submission turn";
     case WaitReason::host_access: return "host access";
+    case WaitReason::recording: return "recording";
     case WaitReason::shutdown: return "shutdown";
   }
   return "unknown";

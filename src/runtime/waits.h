@@ -20,9 +20,10 @@ enum class WaitReason : unsigned {
   out_of_memory,    // an allocation found no room
   submission_turn,  // another task was submitting to the same queue
   host_access,      // another task was reading back the range to be bound
+  recording,        // another task was recording a node that is needed
   shutdown          // the Context was closed
 };
-inline constexpr unsigned kWaitReasons = 9;
+inline constexpr unsigned kWaitReasons = 10;
 const char* to_string(WaitReason reason);
 
 struct WaitStats {
