@@ -44,14 +44,25 @@ struct Bound {
   boost::container::small_vector<int64_t, kMaxRank> strides{};
 };
 
+void check_counts(const Kernel& kernel, const Launch& launch) {
+  const auto check = [&](const char* what, const std::vector<std::string>& names, size_t given) {
+    if (names.size() == given) return;
+    refuse(kernel, launch.label,
+           fmt::format("{} {}{} given, and it has {}{}{}", given, what, given == 1 ? "" : "s",
+                       names.size(), names.empty() ? "" : ": ", fmt::join(names, ", ")));
+  };
+  const Definition& d = kernel.definition();
+  check("input", d.inputs, launch.inputs.size());
+  check("output", d.outputs, launch.outputs.size());
+  check("in_place argument", d.in_place, launch.in_place.size());
+}
+
 class CheckedLaunch {
  public:
   CheckedLaunch(const Kernel& kernel, const Launch& launch, const hal::DeviceInfo& device)
       : kernel_(kernel), launch_(launch) {
     const Definition& d = kernel.definition();
-    check_count("input", d.inputs, launch.inputs.size());
-    check_count("output", d.outputs, launch.outputs.size());
-    check_count("in_place argument", d.in_place, launch.in_place.size());
+    check_counts(kernel, launch);
     check_sizes(device);
     add(launch.inputs, d.inputs, false);
     add(launch.in_place, d.in_place, true);
@@ -67,13 +78,6 @@ class CheckedLaunch {
   }
 
  private:
-  void check_count(const char* what, const std::vector<std::string>& names, size_t given) const {
-    if (names.size() == given) return;
-    refuse(kernel_, launch_.label,
-           fmt::format("{} {}{} given, and it has {}{}{}", given, what, given == 1 ? "" : "s",
-                       names.size(), names.empty() ? "" : ": ", fmt::join(names, ", ")));
-  }
-
   void check_sizes(const hal::DeviceInfo& device) const {
     const Size3& g = launch_.threadgroup;
     if (g.empty()) {
@@ -230,7 +234,9 @@ void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
   fill_fields(parameters, interface, {bounds.data(), bounds.size()}, launch.params);
   if (interface.has_launch_block) {
     const uint64_t threads =
-        interface.cooperation == Cooperation::barriers ? kFibersPerDispatch : kThreadsPerDispatch;
+        (interface.cooperation == Cooperation::barriers ? kFibersPerDispatch
+                                                        : kThreadsPerDispatch) /
+        std::max(launch.work_per_thread, 1U);
     uint64_t total = 0;
     if (__builtin_mul_overflow(x * y, z, &total) || total > (uint64_t{1} << 62)) {
       refuse(kernel, launch.label, "a grid of more than 2^62 threadgroups");
@@ -386,6 +392,26 @@ Ref<const Variant> KernelRuntime::prepare(const Kernel& kernel, const Launch& la
   check_usable();
   const CheckedLaunch checked(kernel, launch, device_->info());
   return variant_for(kernel, launch);
+}
+
+SignatureKey KernelRuntime::key(const Kernel& kernel, const Launch& launch) const {
+  check_usable();
+  check_counts(kernel, launch);
+  return key_of(kernel, launch);
+}
+
+VariantCache::Wanted KernelRuntime::want(const Kernel& kernel, const Launch& launch) {
+  check_usable();
+  check_counts(kernel, launch);
+  return {kernel.id(), key_of(kernel, launch),
+          [this, kernel, signature = signature_of(launch)] { return make_job(kernel, signature); }};
+}
+
+void KernelRuntime::launch(runtime::Transaction& transaction, const Kernel& kernel,
+                           const Launch& launch, const Variant& variant) {
+  check_usable();
+  const CheckedLaunch checked(kernel, launch, device_->info());
+  record(transaction, kernel, launch, checked, variant);
 }
 
 void KernelRuntime::launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch) {

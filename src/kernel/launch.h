@@ -39,6 +39,9 @@ struct Launch {
   Size3 threadgroup{};  // threads; at an edge of the grid groups are smaller
   std::span<const Constant> constants{};
   std::span<const Param> params{};
+  // How many times the work of a short one a thread does, roughly: devices that run several threads
+  // as one piece then take fewer. Changes no result.
+  uint32_t work_per_thread = 1;
   std::string_view label{};
 };
 
@@ -61,6 +64,16 @@ class KernelRuntime {
   // argument, and all that check() finds. Compile errors: see Toolchain. Nothing is recorded then.
   void launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch);
   void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch);
+
+  // The steps of launch(), for those who compile at another time than they record. A launch whose
+  // arguments have no memory yet can be looked for and wanted.
+  // What finds it in cache(). UsageError for arguments of another count.
+  SignatureKey key(const Kernel& kernel, const Launch& launch) const;
+  // What cache().get() and warm_up() take. Keeps nothing of the launch.
+  VariantCache::Wanted want(const Kernel& kernel, const Launch& launch);
+  // The variant must be the launch's.
+  void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch,
+              const Variant& variant);
 
   // Only compiles: the variant that such a launch would use.
   Ref<const Variant> prepare(const Kernel& kernel, const Launch& launch);

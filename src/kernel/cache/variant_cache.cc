@@ -452,6 +452,11 @@ void VariantCache::set_limits(CacheLimits limits) {
   state_->stats.evictions += state_->table.trim(limits, dropped);
 }
 
+CacheLimits VariantCache::limits() const {
+  const sync::Lock lock(state_->mutex);
+  return state_->limits;
+}
+
 CacheStats VariantCache::stats() const {
   const sync::Lock lock(state_->mutex);
   CacheStats stats = state_->stats;

@@ -86,6 +86,7 @@ class VariantCache {
   // What is being compiled is not affected, and is kept when it is done.
   void clear();
   void set_limits(CacheLimits limits);
+  CacheLimits limits() const;
   CacheStats stats() const;
   DiskCacheStats disk_stats() const;
 

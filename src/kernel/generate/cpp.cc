@@ -45,10 +45,10 @@ Value field_value(const ParameterField& field, const Usage& usage, const CallSig
   };
   switch (field.kind) {
     case FieldKind::shape:
-      return {fmt::format("const int* {}_shape", usage.arguments[field.index].name),
+      return {fmt::format("const int* __restrict__ {}_shape", usage.arguments[field.index].name),
               read("int", true)};
     case FieldKind::strides:
-      return {fmt::format("const long* {}_strides", usage.arguments[field.index].name),
+      return {fmt::format("const long* __restrict__ {}_strides", usage.arguments[field.index].name),
               read("long", true)};
     case FieldKind::param: break;
   }
