@@ -3,7 +3,7 @@ include(GNUInstallDirs)
 
 set(holdfast_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
 
-install(TARGETS holdfast_base holdfast_runtime holdfast_kernel holdfast EXPORT holdfast
+install(TARGETS holdfast_base holdfast_runtime holdfast_kernel holdfast_array holdfast EXPORT holdfast
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT holdfast NAMESPACE holdfast:: DESTINATION "${holdfast_config_dir}"
@@ -23,7 +23,7 @@ function(holdfast_install_headers root)
   endforeach()
 endfunction()
 holdfast_install_headers(include/holdfast include/holdfast)
-holdfast_install_headers(src src/base src/hal src/runtime src/kernel)
+holdfast_install_headers(src src/base src/hal src/runtime src/kernel src/array)
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/holdfastConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/holdfastConfig.cmake" INSTALL_DESTINATION "${holdfast_config_dir}")

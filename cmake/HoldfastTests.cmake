@@ -102,10 +102,16 @@ holdfast_add_test(holdfast_kernel_test holdfast_kernel ${kernel_tests})
 target_link_libraries(holdfast_kernel_test PRIVATE SPIRV-Tools-static)
 # The other processes of tests that need several.
 holdfast_add_program(holdfast_kernel_child "${PROJECT_SOURCE_DIR}/tests/kernel_child/main.cc")
-target_link_libraries(holdfast_kernel_child PRIVATE holdfast_kernel)
-add_dependencies(holdfast_kernel_test holdfast_kernel_child)
-target_compile_definitions(holdfast_kernel_test PRIVATE
-  "HOLDFAST_KERNEL_CHILD=\"$<TARGET_FILE:holdfast_kernel_child>\"")
+target_link_libraries(holdfast_kernel_child PRIVATE holdfast_array)
+function(holdfast_use_kernel_child target)
+  add_dependencies(${target} holdfast_kernel_child)
+  target_compile_definitions(${target} PRIVATE
+    "HOLDFAST_KERNEL_CHILD=\"$<TARGET_FILE:holdfast_kernel_child>\"")
+endfunction()
+holdfast_use_kernel_child(holdfast_kernel_test)
+holdfast_sources(array_tests TEST src/array)
+holdfast_add_test(holdfast_array_test holdfast_array ${array_tests})
+holdfast_use_kernel_child(holdfast_array_test)
 file(GLOB workload_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/workloads/*_test.cc")
 holdfast_add_test(holdfast_workloads_test holdfast_workloads ${workload_tests})
 file(GLOB cts_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/*.cc")
@@ -168,10 +174,18 @@ file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/program
 foreach(source IN LISTS program_sources)
   cmake_path(GET source STEM name)
   holdfast_add_program(holdfast_program_${name} "${source}")
-  target_link_libraries(holdfast_program_${name} PRIVATE holdfast_runtime)
+  target_link_libraries(holdfast_program_${name} PRIVATE holdfast_array)
   add_test(NAME Program.${name} COMMAND holdfast_program_${name})
   set_tests_properties(Program.${name} PROPERTIES LABELS "quick;sanitize"
     ENVIRONMENT "${holdfast_test_environment}" TIMEOUT ${holdfast_test_timeout})
+endforeach()
+
+# Examples check their results themselves.
+foreach(source IN LISTS example_sources)
+  cmake_path(GET source STEM name)
+  add_test(NAME Example.${name} COMMAND holdfast_example_${name})
+  set_tests_properties(Example.${name} PROPERTIES LABELS "quick;sanitize"
+    ENVIRONMENT "${holdfast_test_environment}" TIMEOUT 600)
 endforeach()
 
 # A debugger stops in kernels. Sanitizers slow both down, and show nothing more.

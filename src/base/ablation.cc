@@ -41,6 +41,8 @@ std::string_view ablation_token(Ablation ablation) {
     case Ablation::cached_before_compiled: return "cached-before-compiled";
     case Ablation::hash_without_equality: return "hash-without-equality";
     case Ablation::key_without_lengths: return "key-without-lengths";
+    case Ablation::scratch_not_held: return "scratch-not-held";
+    case Ablation::donated_while_seen: return "donated-while-seen";
   }
   return "";
 }

@@ -43,14 +43,19 @@ enum class Ablation : unsigned {
   evicted_in_flight,             // lists leave it to the cache to keep their pipelines
   cached_before_compiled,        // an entry is made before its compile succeeds
   hash_without_equality,         // keys with equal hashes are taken to be equal
-  key_without_lengths            // the fields of a key follow each other without their lengths
+  key_without_lengths,           // the fields of a key follow each other without their lengths
+  // Arrays
+  scratch_not_held,   // what an operation works in is not held
+  donated_while_seen  // a node takes its input's memory although others can see it
 };
 
 #ifdef HOLDFAST_ABLATIONS
 
-inline constexpr unsigned kAblationCount = 26;
+inline constexpr unsigned kAblationCount = 28;
 // From this one on they are of the kernel cache; src/kernel/cache/ablations_test.cc kills them.
 inline constexpr Ablation kFirstKernelAblation = Ablation::kernel_key_by_name;
+// And from this one on of arrays; src/array/scenarios/ablations_test.cc does.
+inline constexpr Ablation kFirstArrayAblation = Ablation::scratch_not_held;
 // The kebab-case token of HOLDFAST_ABLATE.
 std::string_view ablation_token(Ablation ablation);
 

@@ -89,6 +89,10 @@ inline bool is_left_unheld([[maybe_unused]] const Binding& binding) {
   if (ablated(Ablation::donated_output_not_held) && binding.access == Access::read_write) {
     return true;
   }
+  if (ablated(Ablation::scratch_not_held) && binding.allocation != nullptr &&
+      binding.allocation->name() == "scratch") {
+    return true;
+  }
   return ablated(Ablation::temporaries_not_held) && binding.allocation != nullptr &&
          binding.allocation->buffer()->kind() != MemoryKind::device;
 }

@@ -55,6 +55,15 @@ void run_scenario(const ScenarioBody& body, World::Mode mode, Family family = Fa
   HOLDFAST_SCENARIO_TEST(KernelScenario, NAME, NAME##_adversary, adversary, cpu) \
   static void scenario_##NAME([[maybe_unused]] ::holdfast::testing::World& world)
 
+// The same through the public API, with arrays: Scenario.NAME_plain, NAME_validate and
+// NAME_adversary.
+#define ARRAY_SCENARIO(NAME)                                               \
+  static void scenario_##NAME(::holdfast::testing::World& world);          \
+  HOLDFAST_SCENARIO_TEST(Scenario, NAME, NAME##_plain, plain, cpu)         \
+  HOLDFAST_SCENARIO_TEST(Scenario, NAME, NAME##_validate, validate, cpu)   \
+  HOLDFAST_SCENARIO_TEST(Scenario, NAME, NAME##_adversary, adversary, cpu) \
+  static void scenario_##NAME([[maybe_unused]] ::holdfast::testing::World& world)
+
 #define HOLDFAST_SCENARIO_TEST(SUITE, NAME, TEST_NAME, MODE, FAMILY)                           \
   TEST(SUITE, TEST_NAME) {                                                                     \
     ::holdfast::testing::run_scenario(scenario_##NAME, ::holdfast::testing::World::Mode::MODE, \

@@ -1,10 +1,14 @@
 // Runs one small kernel and prints what that took: the other processes of tests of the disk cache.
-//   holdfast_kernel_child [ROUNDS]
+//   holdfast_kernel_child [ROUNDS [arrays]]
+// With "arrays", a small graph of arrays instead, each round on a device of its own.
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <string_view>
 #include <vector>
 
+#include "holdfast/array/kernel.h"
+#include "holdfast/array/views.h"
 #include "holdfast/hal/devices.h"
 #include "holdfast/kernel/launch.h"
 
@@ -32,25 +36,71 @@ float run_once(const hf::Ref<hf::runtime::Context>& context, hf::kernel::KernelR
   return result;
 }
 
+hf::Array call(const hf::Kernel& kernel, const hf::Array& a) {
+  return kernel({a}, {.grid = {static_cast<uint32_t>(a.size()), 1, 1},
+                      .threadgroup = {32, 1, 1},
+                      .output_shapes = {a.shape()},
+                      .output_dtypes = {a.dtype()}})[0];
+}
+
+// Two kernels of one name, the first of an input that must be made contiguous.
+float run_graph(const hf::Device& device) {
+  const hf::UseStream scope(device.default_stream());
+  const hf::Kernel first({.name = "shared",
+                          .inputs = {"a"},
+                          .outputs = {"y"},
+                          .source = "uint i = thread_position_in_grid.x; y[i] = a[i] * 3;"});
+  const hf::Kernel second({.name = "shared",
+                           .inputs = {"a"},
+                           .outputs = {"y"},
+                           .source = "uint i = thread_position_in_grid.x; y[i] = a[i] + 1;"});
+  const hf::Array x({1.0F, 2.0F, 3.0F, 4.0F}, {2, 2});
+  return hf::index(hf::flatten(call(second, call(first, hf::transpose(x)))), 2).item<float>();
+}
+
+struct Cost {
+  uint64_t compiles = 0;
+  uint64_t disk_hits = 0;
+
+  void add(const hf::kernel::CacheStats& stats) {
+    compiles += stats.compiles;
+    disk_hits += stats.disk_hits;
+  }
+};
+
+// False where a result is wrong.
+bool run_kernels(int rounds, Cost& cost) {
+  const auto context = hf::runtime::Context::create(hf::hal::open_default_device().or_raise());
+  for (int i = 0; i < rounds; ++i) {
+    hf::kernel::KernelRuntime kernels(context);
+    if (run_once(context, kernels) != 10) return false;
+    cost.add(kernels.cache().stats());
+  }
+  return true;
+}
+
+bool run_arrays(int rounds, Cost& cost) {
+  for (int i = 0; i < rounds; ++i) {
+    const hf::Device device(hf::hal::open_default_device().or_raise());
+    if (run_graph(device) != 7) return false;
+    cost.add(device.stats().kernels);
+  }
+  return true;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   try {
     const int rounds = argc > 1 ? std::atoi(argv[1]) : 1;
-    const auto context = hf::runtime::Context::create(hf::hal::open_default_device().or_raise());
-    uint64_t compiles = 0;
-    uint64_t disk_hits = 0;
-    for (int i = 0; i < rounds; ++i) {
-      hf::kernel::KernelRuntime kernels(context);
-      if (run_once(context, kernels) != 10) {
-        std::fprintf(stderr, "wrong result\n");
-        return 1;
-      }
-      compiles += kernels.cache().stats().compiles;
-      disk_hits += kernels.cache().stats().disk_hits;
+    const bool arrays = argc > 2 && std::string_view(argv[2]) == "arrays";
+    Cost cost;
+    if (!(arrays ? run_arrays(rounds, cost) : run_kernels(rounds, cost))) {
+      std::fprintf(stderr, "wrong result\n");
+      return 1;
     }
-    std::printf("compiles %llu, disk hits %llu\n", static_cast<unsigned long long>(compiles),
-                static_cast<unsigned long long>(disk_hits));
+    std::printf("compiles %llu, disk hits %llu\n", static_cast<unsigned long long>(cost.compiles),
+                static_cast<unsigned long long>(cost.disk_hits));
     return 0;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "%s\n", error.what());

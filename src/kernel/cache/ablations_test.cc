@@ -39,7 +39,8 @@ constexpr std::array kCases{
     AblationCase{Ablation::key_without_lengths, "fields that spell the same when joined",
                  "fields_that_spell_the_same_when_joined", "the second ran other code"},
 };
-static_assert(kCases.size() == kAblationCount - static_cast<size_t>(kFirstKernelAblation),
+static_assert(kCases.size() == static_cast<size_t>(kFirstArrayAblation) -
+                                   static_cast<size_t>(kFirstKernelAblation),
               "every ablation of the kernel cache has a scenario that kills it");
 
 void PrintTo(const AblationCase& ablation, std::ostream* out) {

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "holdfast/array/node.h"
+
+namespace holdfast::array {
+
+// Where a node with these inputs goes; see On. UsageError where inputs are of several devices, or
+// where `on` names another than theirs.
+Ref<StreamState> stream_for(std::span<const Array> inputs, const On& on);
+
+// The results of a new node.
+std::vector<Array> apply(Ref<const Operation> operation, NodeInputs inputs,
+                         std::span<const OutputType> outputs, Ref<StreamState> stream,
+                         std::string label);
+
+}  // namespace holdfast::array

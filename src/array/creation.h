@@ -1,0 +1,40 @@
+#pragma once
+
+#include "holdfast/array/array.h"
+#include "holdfast/kernel/signature.h"
+
+namespace holdfast {
+
+// Lazy: nothing is computed before somebody needs it. UsageError for a shape with a negative
+// length, and where a value does not exist in the dtype (a fraction, or a negative number for an
+// unsigned one).
+Array zeros(const Shape& shape, Dtype dtype = float32, const On& on = {});
+Array ones(const Shape& shape, Dtype dtype = float32, const On& on = {});
+Array full(const Shape& shape, double value, Dtype dtype = float32, const On& on = {});
+Array zeros_like(const Array& array, const On& on = {});
+Array ones_like(const Array& array, const On& on = {});
+// start, start + step, ... below stop (above, for a negative step).
+Array arange(double start, double stop, double step = 1, Dtype dtype = float32, const On& on = {});
+Array arange(int64_t stop, Dtype dtype = int32, const On& on = {});
+// The identity matrix.
+Array eye(int64_t n, Dtype dtype = float32, const On& on = {});
+
+// Random numbers are a function of key and position alone: the same on every device, whatever the
+// order of evaluation. float16, bfloat16, float32; UsageError for other dtypes.
+struct RandomKey {
+  uint64_t value = 0;
+  // Independent of this one and of each other.
+  RandomKey split(uint64_t i) const noexcept;
+};
+// In [0, 1).
+Array random_uniform(const Shape& shape, Dtype dtype, RandomKey key, const On& on = {});
+// Mean 0, standard deviation 1.
+Array random_normal(const Shape& shape, Dtype dtype, RandomKey key, const On& on = {});
+// The next key of the process: from random_seed() on, the same sequence of calls gets the same
+// ones.
+RandomKey next_random_key();
+void random_seed(uint64_t seed);
+Array random_uniform(const Shape& shape, Dtype dtype = float32, const On& on = {});
+Array random_normal(const Shape& shape, Dtype dtype = float32, const On& on = {});
+
+}  // namespace holdfast

@@ -1,0 +1,11 @@
+#pragma once
+
+#include "holdfast/array/stream.h"
+#include "holdfast/base/sync/task_local.h"
+
+namespace holdfast::array {
+
+// Of the innermost UseStream of this task; null where there is none.
+const Stream* current_stream() noexcept;
+
+}  // namespace holdfast::array

@@ -1,0 +1,150 @@
+#include "holdfast/array/device.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <map>
+#include <memory>
+#include <optional>
+
+#include "holdfast/array/stream.h"
+#include "holdfast/base/leave_alive.h"
+#include "holdfast/base/sync/mutex.h"
+#include "holdfast/base/sync/process.h"
+
+namespace holdfast {
+namespace {
+
+struct Registry {
+  std::map<std::string, Device, std::less<>> open;
+  std::optional<Device> chosen;  // by set_default_device
+};
+using Guard = sync::Guarded<Registry>;
+
+// Of this process: a forked child starts with none of its parent's devices, which are of no use to
+// it, and whose lock another thread may have had. Never destroyed, since statics of others may use
+// it at exit; contexts close themselves then.
+Guard& registry() {
+  struct Current {
+    uint32_t generation;
+    std::shared_ptr<Guard> guard;
+  };
+  static constinit std::atomic<const Current*> current{nullptr};
+  const Current* found = current.load(std::memory_order_acquire);
+  while (found == nullptr || found->generation != sync::fork_generation()) {
+    auto made =
+        std::make_shared<Current>(Current{sync::fork_generation(), std::make_shared<Guard>()});
+    if (current.compare_exchange_strong(found, made.get(), std::memory_order_acq_rel)) {
+      found = made.get();
+      leave_alive(std::move(made));
+    }
+  }
+  return *found->guard;
+}
+
+// Opens with no lock held; whoever comes first stays.
+Device find_or_open(std::string_view name) {
+  {
+    const auto open = registry().lock();
+    const auto found = open->open.find(name);
+    if (found != open->open.end()) return found->second;
+  }
+  Device made(hal::open_device(name).or_raise());
+  const auto open = registry().lock();
+  return open->open.try_emplace(std::string(name), made).first->second;
+}
+
+}  // namespace
+
+Device::Device(Ref<hal::Device> device, DeviceOptions options)
+    : home_(make_ref<array::StreamState>(
+          make_ref<array::DeviceState>(std::move(device), std::move(options)),
+          Ref<array::StreamState>(), "default")) {}
+
+Device::Device(Ref<array::StreamState> home) noexcept : home_(std::move(home)) {}
+
+const std::string& Device::name() const noexcept { return home_->device().name; }
+const std::string& Device::description() const noexcept {
+  return context()->device()->info().description;
+}
+
+Stream Device::default_stream() const { return Stream(home_); }
+Stream Device::new_stream(std::string name) const {
+  return Stream(make_ref<array::StreamState>(Ref<array::DeviceState>(&home_->device()), home_,
+                                             std::move(name)));
+}
+
+void Device::synchronize(const runtime::WaitLimit& limit) const { context()->synchronize(limit); }
+void Device::set_memory_limit(Bytes limit) const { context()->set_memory_limit(limit); }
+void Device::set_cache_limit(Bytes limit) const { context()->set_cache_limit(limit); }
+void Device::clear_cache() const { context()->trim(); }
+void Device::set_submit_limits(const SubmitLimits& limits) const {
+  home_->device().set_submit_limits(limits);
+}
+
+Stats Device::stats() const {
+  const array::DeviceState& state = home_->device();
+  Stats stats;
+  stats.runtime = state.context->stats();
+  stats.kernels = kernels().cache().stats();
+  stats.nodes_recorded = state.nodes_recorded.load(std::memory_order_relaxed);
+  stats.nodes_failed = state.nodes_failed.load(std::memory_order_relaxed);
+  stats.donated = state.donated.load(std::memory_order_relaxed);
+  stats.hidden_copies = state.hidden_copies.load(std::memory_order_relaxed);
+  stats.early_submits = state.early_submits.load(std::memory_order_relaxed);
+  return stats;
+}
+
+void Device::set_profiling(bool on) const {
+  hal::KernelProfile* const profile = context()->device()->profile();
+  if (profile == nullptr) {
+    throw UnsupportedError(fmt::format("device '{}' cannot tell how long kernels run", name()));
+  }
+  profile->enable(on);
+}
+
+std::vector<KernelTime> Device::kernel_times() const {
+  const hal::KernelProfile* const profile = context()->device()->profile();
+  return profile != nullptr ? profile->times() : std::vector<KernelTime>();
+}
+
+void Device::clear_kernels() const { kernels().cache().clear(); }
+void Device::set_kernel_limits(kernel::CacheLimits limits) const {
+  kernels().cache().set_limits(limits);
+}
+
+const Ref<runtime::Context>& Device::context() const noexcept { return home_->device().context; }
+kernel::KernelRuntime& Device::kernels() const noexcept { return home_->device().kernels; }
+
+bool operator==(const Device& a, const Device& b) noexcept {
+  return &a.home_->device() == &b.home_->device();
+}
+
+Device device(std::string_view name) { return find_or_open(name); }
+
+Device default_device() {
+  {
+    const auto open = registry().lock();
+    if (open->chosen) return *open->chosen;
+  }
+  return find_or_open(hal::default_device_name());
+}
+
+void set_default_device(const Device& device) {
+  std::vector<Device> before;  // dropped with no lock held
+  const auto open = registry().lock();
+  if (open->chosen) before.push_back(*open->chosen);
+  open->chosen = device;
+}
+
+std::vector<hal::DeviceListing> devices() { return hal::list_devices(); }
+
+void set_memory_limit(Bytes limit) { default_device().set_memory_limit(limit); }
+void set_cache_limit(Bytes limit) { default_device().set_cache_limit(limit); }
+void clear_cache() { default_device().clear_cache(); }
+Bytes active_memory() { return default_device().stats().active_memory(); }
+Bytes peak_memory() { return default_device().stats().peak_memory(); }
+Bytes cache_memory() { return default_device().stats().cache_memory(); }
+Stats stats() { return default_device().stats(); }
+
+}  // namespace holdfast

@@ -1,0 +1,335 @@
+#include "holdfast/array/eval.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <new>
+
+#include "holdfast/array/node_recorder.h"
+#include "holdfast/array/plan.h"
+#include "holdfast/base/log.h"
+#include "holdfast/runtime/core.h"
+
+namespace holdfast {
+namespace array {
+namespace {
+
+// How many nodes ahead of one that lacks a kernel are asked which ones they lack, and how many
+// kernels are compiled ahead, in parallel.
+constexpr size_t kLookAhead = 4096;
+constexpr size_t kMostAhead = 256;
+
+// The failure of a node, with its name and label where the message does not have them yet.
+Failure told_with_names(const Node& node, ErrorCode code, const std::string& message) {
+  const std::string name = fmt::format("'{}'", node.operation().name());
+  const bool named = message.find(name) != std::string::npos &&
+                     (node.label().empty() || message.find(node.label()) != std::string::npos);
+  return Failure(code, named ? message : fmt::format("{}: {}", node.describe(), message));
+}
+
+// A node that this task has claimed; given up unless it is finished.
+class Claim {
+ public:
+  explicit Claim(Node& node) noexcept : node_(node), held_(node.try_claim()) {}
+  ~Claim() { give_up(); }
+  Claim(const Claim&) = delete;
+  Claim& operator=(const Claim&) = delete;
+
+  explicit operator bool() const noexcept { return held_; }
+  void give_up() noexcept {
+    if (!std::exchange(held_, false)) return;
+    node_.give_up_claim();
+    node_.stream()->device().claim_ended();
+  }
+  Node::Spent recorded() noexcept { return finish(node_.finish_recorded()); }
+  Node::Spent failed(Failure why) noexcept { return finish(node_.finish_failed(std::move(why))); }
+
+ private:
+  Node::Spent finish(Node::Spent spent) noexcept {
+    held_ = false;
+    node_.stream()->device().claim_ended();
+    return spent;
+  }
+  Node& node_;
+  bool held_;
+};
+
+// Records what some arrays need. Belongs to one task.
+class Evaluation {
+ public:
+  explicit Evaluation(const runtime::WaitLimit& limit) noexcept : limit_(limit) {}
+
+  void run(std::span<const Array> roots) {
+    try {
+      Plan plan(roots);
+      steps_ = plan.steps();
+      for (at_ = 0; at_ < steps_.size(); ++at_) {
+        if (at_ > 0 && steps_[at_].wave != steps_[at_ - 1].wave) end_wave();
+        const Ref<Node> node = std::move(steps_[at_].node);
+        record(*node);
+      }
+      steps_ = {};
+      // What another task was recording when its turn came.
+      for (const Array& root : roots) finish(root.value()->node());
+      end_wave();
+    } catch (...) {
+      // What was recorded must not wait for somebody else to submit it.
+      submit(roots);
+      throw;
+    }
+    submit(roots);
+  }
+
+ private:
+  // What is let go while a wave is being recorded would be given out again in the same wave, and
+  // put a barrier there.
+  void end_wave() noexcept {
+    spent_.clear();
+    recorder_.drop_scratch();
+  }
+
+  // Until the node is over.
+  void finish(Node& node) {
+    while (!node.is_over()) {
+      record(node);
+      if (node.state() == NodeState::claimed) node.stream()->device().wait_for_claim(node, limit_);
+    }
+  }
+
+  // Records the node, unless it is over or another task is at it.
+  void record(Node& node) {
+    NodeRecorder::Held held;
+    bool out_of_memory_before = false;
+    for (;;) {
+      Failure failure;
+      if (!inputs_are_over(node, failure)) return;
+      spent_.reserve(spent_.size() + 1);
+      Claim claim(node);
+      if (!claim) return;
+      switch (failure ? Attempt::failed : attempt(node, held, failure)) {
+        case Attempt::recorded:
+          spent_.push_back(claim.recorded());
+          count(node);
+          return;
+        case Attempt::lacks_kernels:
+          claim.give_up();
+          failure = compile(node, held);
+          if (!failure) continue;
+          break;
+        case Attempt::failed: break;
+      }
+      // What this wave keeps may be what is missing.
+      if (failure.code() == ErrorCode::out_of_memory &&
+          !std::exchange(out_of_memory_before, true)) {
+        claim.give_up();
+        end_wave();
+        continue;
+      }
+      if (claim) {
+        fail(claim, node, std::move(failure));
+        return;
+      }
+      // Compiling failed, with no claim held.
+      Claim again(node);
+      if (again) fail(again, node, std::move(failure));
+      return;
+    }
+  }
+
+  void fail(Claim& claim, Node& node, Failure failure) {
+    node.stream()->device().nodes_failed.fetch_add(1, std::memory_order_relaxed);
+    spent_.push_back(claim.failed(std::move(failure)));
+  }
+
+  // Waits for those that others are recording. False where the node itself is over. `failure` is
+  // that of the first input which has one.
+  bool inputs_are_over(Node& node, Failure& failure) {
+    for (;;) {
+      Ref<Node> pending;
+      {
+        const Node::Pin pin(node);
+        if (!pin) return false;
+        for (const Array& input : node.inputs()) {
+          Node& maker = input.value()->node();
+          const NodeState state = maker.state();
+          if (state == NodeState::failed) {
+            if (!failure) failure = maker.failure();
+          } else if (state != NodeState::recorded) {
+            pending = Ref<Node>(&maker);
+            break;
+          }
+        }
+      }
+      if (!pending) return true;
+      finish(*pending);
+    }
+  }
+
+  enum class Attempt : uint8_t { recorded, lacks_kernels, failed };
+  // Of a claimed node. InterruptedError and TimeoutError pass through.
+  Attempt attempt(Node& node, const NodeRecorder::Held& held, Failure& failure) {
+    recorder_.lacking().clear();
+    try {
+      return recorder_.record(node, held) == NodeRecorder::Outcome::lacking ? Attempt::lacks_kernels
+                                                                            : Attempt::recorded;
+    } catch (const InterruptedError&) {
+      throw;
+    } catch (const TimeoutError&) {
+      throw;
+    } catch (const Error& error) {
+      failure = told_with_names(node, error.code(), error.what());
+    } catch (const std::bad_alloc&) {
+      failure = told_with_names(node, ErrorCode::out_of_memory, "no host memory to record it");
+    } catch (const std::exception& error) {
+      failure = told_with_names(node, ErrorCode::usage, error.what());
+    } catch (...) {
+      failure = told_with_names(node, ErrorCode::usage, "it threw something that is no exception");
+    }
+    return Attempt::failed;
+  }
+
+  void count(Node& node) {
+    StreamState& stream = *node.stream();
+    DeviceState& device = stream.device();
+    device.nodes_recorded.fetch_add(1, std::memory_order_relaxed);
+    touch(node.stream());
+    if (stream.count_recorded(recorder_.commands(), recorder_.written())) {
+      device.early_submits.fetch_add(1, std::memory_order_relaxed);
+      flush(stream);
+    }
+  }
+
+  // Compiles what the node lacks, and with it what the nodes after it lack. No claim is held.
+  Failure compile(Node& node, NodeRecorder::Held& held) {
+    kernel::VariantCache& cache = node.stream()->device().kernels.cache();
+    const auto own = std::exchange(recorder_.lacking(), {});
+    std::vector<kernel::VariantCache::Wanted> all;
+    const auto add = [&](const std::vector<kernel::VariantCache::Wanted>& lacking) {
+      for (const kernel::VariantCache::Wanted& wanted : lacking) {
+        const auto same = [&](const auto& w) { return is_same(w, wanted); };
+        if (std::any_of(all.begin(), all.end(), same) || known_failure(wanted)) continue;
+        all.push_back(wanted);
+      }
+    };
+    add(own);
+    // More than the cache keeps would be evicted before their turn.
+    const size_t most = std::min(kMostAhead, cache.limits().variants);
+    for (size_t ahead = std::max(at_ + 1, looked_); ahead < steps_.size(); ++ahead) {
+      if (ahead > at_ + kLookAhead || all.size() >= most) break;
+      looked_ = ahead + 1;
+      Node& next = *steps_[ahead].node;
+      const Node::Pin pin(next);
+      if (!pin || &next.stream()->device() != &node.stream()->device()) continue;
+      recorder_.look(next);
+      add(std::exchange(recorder_.lacking(), {}));
+    }
+    if (all.size() > 1) {
+      std::vector<Failure> failures = cache.warm_up(all);
+      for (size_t i = 0; i < all.size(); ++i) {
+        if (failures[i]) failed_.emplace_back(std::move(all[i]), std::move(failures[i]));
+      }
+    }
+    for (const kernel::VariantCache::Wanted& wanted : own) {
+      if (Failure failure = known_failure(wanted)) return labelled(node, failure);
+      Result<Ref<const kernel::Variant>> made =
+          cache.get(wanted.kernel, wanted.signature, wanted.make_job);
+      if (!made) {
+        failed_.emplace_back(wanted, made.failure());
+        return labelled(node, made.failure());
+      }
+      held.emplace_back(wanted, std::move(made).value());
+    }
+    return {};
+  }
+
+  static bool is_same(const kernel::VariantCache::Wanted& a,
+                      const kernel::VariantCache::Wanted& b) {
+    return a.kernel == b.kernel && a.signature == b.signature;
+  }
+  // Of a compile that failed in this evaluation: it is not tried again for every node.
+  Failure known_failure(const kernel::VariantCache::Wanted& wanted) const {
+    for (const auto& [failed, failure] : failed_) {
+      if (is_same(failed, wanted)) return failure;
+    }
+    return {};
+  }
+
+  static Failure labelled(const Node& node, const Failure& failure) {
+    if (node.label().empty()) return failure;
+    return Failure(failure.code(),
+                   fmt::format("labelled '{}': {}", node.label(), failure.message()));
+  }
+
+  void touch(const Ref<StreamState>& stream) {
+    if (std::find(touched_.begin(), touched_.end(), stream) == touched_.end()) {
+      touched_.push_back(stream);
+    }
+  }
+
+  static void flush(StreamState& stream) {
+    try {
+      stream.flush();
+    } catch (const InterruptedError&) {
+      throw;
+    } catch (const TimeoutError&) {
+      throw;
+    } catch (const Error& error) {
+      // What the list would have written is poisoned, and says so to whoever depends on it.
+      log::note(log::Topic::device, "an evaluation could not submit: {}", error.what());
+    }
+  }
+
+  void submit(std::span<const Array> roots) {
+    for (const Array& root : roots) touch(root.value()->node().stream());
+    for (const Ref<StreamState>& stream : touched_) flush(*stream);
+  }
+
+  const runtime::WaitLimit& limit_;
+  std::span<Plan::Step> steps_;
+  size_t at_ = 0;
+  size_t looked_ = 0;  // steps before this one were asked what they lack
+  std::vector<Node::Spent> spent_;
+  NodeRecorder recorder_{spent_};
+  std::vector<std::pair<kernel::VariantCache::Wanted, Failure>> failed_;
+  std::vector<Ref<StreamState>> touched_;
+};
+
+// Raises what keeps the array from being there, in so far as that is known without waiting.
+void raise_failure(const Array& array) {
+  const Node& node = array.value()->node();
+  if (node.state() == NodeState::failed) node.failure().raise();
+  node.stream()->stream()->raise_failure_of(array.value()->memory());
+}
+
+void check_callable(std::span<const Array> arrays) {
+  if (is_recording()) {
+    throw UsageError("an operation's record() evaluates an array; give it to the node as an input");
+  }
+  for (const Array& a : arrays) {
+    (void)a.dtype();  // raises where there is none
+    a.value()->node().stream()->device().context->core().check_usable();
+  }
+}
+
+void record(std::span<const Array> arrays, const runtime::WaitLimit& limit) {
+  check_callable(arrays);
+  Evaluation(limit).run(arrays);
+}
+
+}  // namespace
+}  // namespace array
+
+void async_eval(std::span<const Array> arrays) {
+  array::record(arrays, {});
+  for (const Array& a : arrays) array::raise_failure(a);
+}
+
+void eval(std::span<const Array> arrays, const runtime::WaitLimit& limit) {
+  array::record(arrays, limit);
+  for (const Array& a : arrays) {
+    array::raise_failure(a);
+    a.value()->node().stream()->stream()->wait_for(a.value()->memory(), limit);
+  }
+}
+
+}  // namespace holdfast

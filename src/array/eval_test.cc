@@ -1,0 +1,280 @@
+#include "holdfast/array/eval.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "holdfast/array/creation.h"
+#include "holdfast/array/kernel.h"
+#include "holdfast/array/operation.h"
+#include "holdfast/array/ops.h"
+#include "holdfast/array/views.h"
+#include "holdfast/base/sync/thread.h"
+#include "holdfast/testing/rig.h"
+
+namespace holdfast {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Kernel plus_one() {
+  static const Kernel kernel({.name = "plus_one",
+                              .inputs = {"x"},
+                              .outputs = {"y"},
+                              .source = "uint i = thread_position_in_grid.x; y[i] = x[i] + 1.0f;"});
+  return kernel;
+}
+
+KernelCall elementwise(const Array& like, std::string label = {}) {
+  return {.grid = {static_cast<uint32_t>(like.size()), 1, 1},
+          .threadgroup = {32, 1, 1},
+          .output_shapes = {like.shape()},
+          .output_dtypes = {like.dtype()},
+          .label = std::move(label)};
+}
+
+Array call(const Kernel& kernel, const Array& x, std::string label = {}) {
+  return kernel({x}, elementwise(x, std::move(label)))[0];
+}
+
+// In place: twice what it was.
+const Kernel& doubled() {
+  static const Kernel kernel({.name = "doubled",
+                              .in_place = {"x"},
+                              .source = "uint i = thread_position_in_grid.x; x[i] = 2.0f * x[i];"});
+  return kernel;
+}
+Array double_in_place(Array x) {
+  const auto n = static_cast<uint32_t>(x.size());
+  std::vector<Array> one;
+  one.push_back(std::move(x));
+  return doubled()({},
+                   {.grid = {n, 1, 1}, .threadgroup = {32, 1, 1}, .in_place = std::move(one)})[0];
+}
+
+const Kernel& broken() {
+  static const Kernel kernel({.name = "broken",
+                              .inputs = {"x"},
+                              .outputs = {"y"},
+                              .source = "y[0] = x[0] + no_such_name;"});
+  return kernel;
+}
+
+TEST(Eval, nothing_is_computed_before_somebody_asks) {
+  const Array x(std::vector<float>{1, 2, 3});
+  const Array y = call(plus_one(), x);
+  EXPECT_FALSE(y.is_recorded());
+  EXPECT_THAT(y.to_vector<float>(), ElementsAre(2, 3, 4));
+  EXPECT_TRUE(y.is_recorded());
+}
+
+TEST(Eval, a_chain_of_a_million_nodes_evaluates_and_goes_away) {
+  Array x = full({1}, 0.0);
+  for (int i = 0; i < 1'000'000; ++i) x = call(plus_one(), x);
+  EXPECT_EQ(x.item<float>(), 1'000'000.0F);
+}
+
+TEST(Eval, a_chain_of_a_million_nodes_that_nobody_evaluates_goes_away) {
+  Array x = full({1}, 0.0);
+  for (int i = 0; i < 1'000'000; ++i) x = call(plus_one(), x);
+  x = Array();
+}
+
+TEST(Eval, a_diamond_computes_the_shared_node_once) {
+  const Device device = default_device();
+  const uint64_t before = device.stats().nodes_recorded;
+  const Array x(std::vector<float>{1, 2});
+  const Array shared = call(plus_one(), x);
+  const Array left = call(plus_one(), shared);
+  const Array right = call(plus_one(), shared);
+  eval(left, right);
+  EXPECT_EQ(device.stats().nodes_recorded - before, 3U);
+  EXPECT_THAT(left.to_vector<float>(), ElementsAre(3, 4));
+  EXPECT_THAT(right.to_vector<float>(), ElementsAre(3, 4));
+}
+
+TEST(Eval, an_in_place_argument_that_nobody_else_sees_keeps_its_memory) {
+  const Device device = default_device();
+  const Stats before = device.stats();
+  Array x = call(plus_one(), Array(std::vector<float>{1, 2}));
+  x = double_in_place(std::move(x));
+  x = double_in_place(std::move(x));
+  EXPECT_THAT(x.to_vector<float>(), ElementsAre(8, 12));
+  EXPECT_EQ(device.stats().donated - before.donated, 2U);
+  EXPECT_EQ(device.stats().hidden_copies, before.hidden_copies);
+}
+
+TEST(Eval, an_in_place_argument_that_somebody_sees_is_copied) {
+  const Array x = call(plus_one(), Array(std::vector<float>{1, 2}));
+  const Array view = slice(x, {{.start = 1}});
+  const Array y = double_in_place(x);
+  EXPECT_THAT(y.to_vector<float>(), ElementsAre(4, 6));
+  EXPECT_THAT(x.to_vector<float>(), ElementsAre(2, 3));
+  EXPECT_THAT(view.to_vector<float>(), ElementsAre(3));
+}
+
+TEST(Eval, one_array_given_twice_in_place_gives_two_results) {
+  static const Kernel both(
+      {.name = "both",
+       .in_place = {"a", "b"},
+       .source = "uint i = thread_position_in_grid.x; a[i] += 1.0f; b[i] += 10.0f;"});
+  Array x = call(plus_one(), Array(std::vector<float>{1, 2}));
+  std::vector<Array> twice{x, x};
+  x = Array();
+  const std::vector<Array> made = both(
+      {}, {.grid = {2, 1, 1}, .threadgroup = {32, 1, 1}, .in_place = std::exchange(twice, {})});
+  EXPECT_THAT(made[0].to_vector<float>(), ElementsAre(3, 4));
+  EXPECT_THAT(made[1].to_vector<float>(), ElementsAre(12, 13));
+}
+
+TEST(Eval, a_reader_in_the_same_wave_does_not_cost_the_taker_a_copy) {
+  const Device device = default_device();
+  for (const bool taker_first : {false, true}) {
+    const uint64_t copies = device.stats().hidden_copies;
+    Array x = call(plus_one(), Array(std::vector<float>{1, 2}));
+    Array read;
+    Array taken;
+    if (taker_first) {
+      const Array same = x;
+      taken = double_in_place(std::move(x));
+      read = call(plus_one(), same);
+    } else {
+      read = call(plus_one(), x);
+      taken = double_in_place(std::move(x));
+    }
+    eval(taken, read);
+    EXPECT_THAT(read.to_vector<float>(), ElementsAre(3, 4));
+    EXPECT_THAT(taken.to_vector<float>(), ElementsAre(4, 6));
+    EXPECT_EQ(device.stats().hidden_copies, copies) << taker_first;
+  }
+}
+
+TEST(Eval, external_memory_is_never_donated) {
+  alignas(4096) static float memory[1024] = {1, 2};
+  {
+    Array x = from_external(memory, float32, {1024}, {});
+    const Array y = double_in_place(std::move(x));
+    EXPECT_EQ(slice(y, {{.stop = 2}}).to_vector<float>(), (std::vector<float>{2, 4}));
+  }
+  synchronize();
+  EXPECT_EQ(memory[0], 1.0F);
+}
+
+TEST(Eval, a_compile_error_is_raised_by_what_depends_on_it_and_by_nothing_else) {
+  const Array x(std::vector<float>{1, 2});
+  const Array good = call(plus_one(), x);
+  const Array bad = call(broken(), x, "step 5");
+  const Array worse = call(plus_one(), bad);
+  const std::vector<Array> all{good, bad, worse};
+  try {
+    eval(all);
+    FAIL() << "nothing was raised";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("broken"));
+    EXPECT_THAT(error.what(), HasSubstr("step 5"));
+    EXPECT_THAT(error.what(), HasSubstr("no_such_name"));
+  }
+  EXPECT_THAT(good.to_vector<float>(), ElementsAre(2, 3));
+  EXPECT_THROW((void)bad.to_vector<float>(), UsageError);
+  EXPECT_THROW((void)worse.to_vector<float>(), UsageError);
+  EXPECT_THAT(call(plus_one(), good).to_vector<float>(), ElementsAre(3, 4));
+}
+
+TEST(Eval, views_share_memory_and_record_nothing) {
+  const Array x = reshape(arange(12, float32), {3, 4});
+  x.eval();
+  const uint64_t before = default_device().stats().nodes_recorded;
+  const Array t = transpose(x);
+  t.eval();
+  EXPECT_EQ(default_device().stats().nodes_recorded, before);
+  EXPECT_EQ(t.value(), x.value());
+  EXPECT_THAT(t.to_vector<float>(), ElementsAre(0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11));
+  EXPECT_THAT(slice(x, {{.step = -2}, {.start = 3, .step = -3}}).to_vector<float>(),
+              ElementsAre(11, 8, 3, 0));
+}
+
+TEST(Eval, slice_updates_write_the_slice_and_leave_other_arrays_alone) {
+  Array x = zeros({2, 4});
+  const Array before = x;
+  x = slice_update(std::move(x), Array(std::vector<float>{1, 2}), {{.start = 1}, {.step = -2}});
+  EXPECT_THAT(x.to_vector<float>(), ElementsAre(0, 0, 0, 0, 0, 2, 0, 1));
+  EXPECT_THAT(before.to_vector<float>(), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
+}
+
+TEST(Eval, thirty_two_threads_evaluate_overlapping_graphs_and_each_node_once) {
+  const Device device = default_device();
+  const uint64_t before = device.stats().nodes_recorded;
+  constexpr int kThreads = 32;
+  constexpr int kLength = 50;
+  std::vector<Array> chain{full({64}, 1.0)};
+  for (int i = 0; i < kLength; ++i) chain.push_back(call(plus_one(), chain.back()));
+  std::vector<float> seen(kThreads);
+  {
+    std::vector<sync::Thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back("evaluator", [&, t] {
+        const Array mine = call(plus_one(), chain[static_cast<size_t>(kLength - t % 8)]);
+        seen[static_cast<size_t>(t)] = mine.to_vector<float>()[13];
+      });
+    }
+  }
+  for (int t = 0; t < kThreads; ++t) {
+    EXPECT_EQ(seen[static_cast<size_t>(t)], static_cast<float>(kLength - t % 8 + 2));
+  }
+  EXPECT_EQ(device.stats().nodes_recorded - before, 1U + kLength + kThreads);
+}
+
+TEST(Eval, independent_nodes_share_a_wave) {
+  const Device device(hal::open_device("cpu").or_raise());
+  const UseStream scope(device.default_stream());
+  std::vector<Array> all;
+  for (int c = 0; c < 8; ++c) {
+    Array x = full({64}, c);
+    for (int i = 0; i < 4; ++i) x = call(plus_one(), x);
+    all.push_back(x);
+  }
+  eval(all);
+  EXPECT_LE(device.stats().runtime.barriers, 4U);
+}
+
+TEST(Eval, profiling_tells_how_long_each_kernel_ran) {
+  const Device device(hal::open_device("cpu").or_raise());
+  const UseStream scope(device.default_stream());
+  device.set_profiling(true);
+  Array x = full({4096}, 1.5);
+  for (int i = 0; i < 3; ++i) x = call(plus_one(), x);
+  x.eval();
+  uint64_t dispatches = 0;
+  for (const KernelTime& time : device.kernel_times()) {
+    if (time.kernel.find("plus_one") == std::string::npos) continue;
+    dispatches += time.dispatches;
+    EXPECT_GT(time.total.count(), 0);
+  }
+  EXPECT_EQ(dispatches, 3U);
+}
+
+TEST(Eval, an_operation_that_evaluates_is_told_not_to) {
+  class Evaluates final : public Operation {
+   public:
+    explicit Evaluates(Array other) : other_(std::move(other)) {}
+    std::string_view name() const noexcept override { return "evaluates"; }
+    void record(Encoder& encoder) const override {
+      (void)encoder.output(0);
+      (void)other_.item<float>();
+    }
+
+   private:
+    Array other_;
+  };
+  const Array y = apply(make_ref<const Evaluates>(full({1}, 2.0)), {}, OutputType{{1}, float32});
+  try {
+    (void)y.item<float>();
+    FAIL() << "nothing was raised";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'evaluates'"));
+    EXPECT_THAT(error.what(), HasSubstr("input"));
+  }
+}
+
+}  // namespace
+}  // namespace holdfast

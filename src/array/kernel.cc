@@ -1,0 +1,165 @@
+#include "holdfast/array/kernel.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "holdfast/array/apply.h"
+
+namespace holdfast {
+namespace {
+
+[[noreturn]] void refuse(const kernel::Kernel& kernel, const KernelCall& call,
+                         const std::string& why) {
+  throw UsageError(call.label.empty() ? fmt::format("kernel '{}': {}", kernel.name(), why)
+                                      : fmt::format("kernel '{}', labelled '{}': {}", kernel.name(),
+                                                    call.label, why));
+}
+
+// One call of a kernel. Node inputs: the kernel's inputs, then in_place; outputs: the kernel's,
+// then what becomes of in_place.
+class KernelOperation final : public Operation {
+ public:
+  KernelOperation(kernel::Kernel kernel, KernelCall call)
+      : kernel_(std::move(kernel)), call_(std::move(call)) {}
+
+  std::string_view name() const noexcept override { return kernel_.name(); }
+
+  bool takes_inputs() const noexcept override { return !kernel_.definition().in_place.empty(); }
+
+  void record(Encoder& encoder) const override {
+    const kernel::Definition& d = kernel_.definition();
+    if (d.in_place.empty() && !call_.init_value && takes_as_they_are(encoder.all_inputs())) {
+      launch(encoder, encoder.all_inputs(), encoder.all_outputs(), {});
+      return;
+    }
+    boost::container::small_vector<Operand, 4> inputs;
+    boost::container::small_vector<Operand, 2> outputs;
+    boost::container::small_vector<Operand, 2> in_place;
+    for (size_t i = 0; i < d.in_place.size(); ++i) {
+      in_place.push_back(encoder.take(d.inputs.size() + i, d.outputs.size() + i));
+    }
+    for (size_t i = 0; i < d.inputs.size(); ++i) {
+      const Operand& given = encoder.input(i);
+      inputs.push_back(takes_as_they_are({&given, 1}) ? given : encoder.contiguous(given));
+    }
+    for (size_t i = 0; i < d.outputs.size(); ++i) {
+      outputs.push_back(encoder.output(i));
+      if (call_.init_value) encoder.fill_elements(outputs.back(), *call_.init_value);
+    }
+    launch(encoder, {inputs.data(), inputs.size()}, {outputs.data(), outputs.size()},
+           {in_place.data(), in_place.size()});
+  }
+
+ private:
+  bool takes_as_they_are(std::span<const Operand> inputs) const {
+    return std::all_of(inputs.begin(), inputs.end(), [&](const Operand& x) {
+      return call_.ensure_row_contiguous ? x.is_row_contiguous()
+                                         : !x.layout().has_negative_strides();
+    });
+  }
+
+  void launch(Encoder& encoder, std::span<const Operand> inputs, std::span<const Operand> outputs,
+              std::span<const Operand> in_place) const {
+    encoder.launch(kernel_, {.inputs = inputs,
+                             .outputs = outputs,
+                             .in_place = in_place,
+                             .grid = call_.grid,
+                             .threadgroup = call_.threadgroup,
+                             .constants = call_.constants,
+                             .params = call_.params});
+  }
+
+  kernel::Kernel kernel_;
+  KernelCall call_;
+};
+
+void check_threadgroup(const kernel::Kernel& kernel, const KernelCall& call,
+                       const hal::DeviceInfo& device) {
+  const Size3& g = call.threadgroup;
+  if (g.empty()) {
+    refuse(kernel, call, fmt::format("a threadgroup of {} x {} x {} has no thread", g.x, g.y, g.z));
+  }
+  const uint32_t limit = device.max_group_threads;
+  if (g.x > limit || g.y > limit || g.z > limit || uint64_t{g.x} * g.y * g.z > limit) {
+    refuse(
+        kernel, call,
+        fmt::format("a threadgroup of {} x {} x {} threads is too large: device '{}' allows {} in "
+                    "all",
+                    g.x, g.y, g.z, device.name, limit));
+  }
+}
+
+void check_counts(const kernel::Kernel& kernel, const std::vector<Array>& inputs,
+                  const KernelCall& call) {
+  const kernel::Definition& d = kernel.definition();
+  const auto check = [&](const char* what, const std::vector<std::string>& names, size_t given) {
+    if (names.size() == given) return;
+    refuse(kernel, call,
+           fmt::format("{} {} given, and it has {}{}{}", given, what, names.size(),
+                       names.empty() ? "" : ": ", fmt::join(names, ", ")));
+  };
+  check("inputs", d.inputs, inputs.size());
+  check("in_place arguments", d.in_place, call.in_place.size());
+  check("output_shapes", d.outputs, call.output_shapes.size());
+  check("output_dtypes", d.outputs, call.output_dtypes.size());
+}
+
+kernel::CallSignature signature_of(const std::vector<Array>& inputs, const KernelCall& call) {
+  kernel::CallSignature signature;
+  const auto type_of = [](const Array& a) {
+    return kernel::ArgumentType{a.dtype(), static_cast<uint32_t>(a.ndim())};
+  };
+  for (const Array& a : inputs) signature.inputs.push_back(type_of(a));
+  for (const Array& a : call.in_place) signature.in_place.push_back(type_of(a));
+  for (size_t i = 0; i < call.output_shapes.size(); ++i) {
+    signature.outputs.push_back(
+        {call.output_dtypes[i], static_cast<uint32_t>(call.output_shapes[i].size())});
+  }
+  signature.constants = call.constants;
+  for (const Param& param : call.params)
+    signature.params.push_back({param.name, param.value.dtype});
+  return signature;
+}
+
+// Tells which names a call gives.
+uint64_t hash_of_names(const KernelCall& call) {
+  const std::hash<std::string> hash_of;
+  uint64_t hash = call.constants.size() + 1;
+  for (const Constant& c : call.constants) hash = hash * 31 + hash_of(c.name);
+  for (const Param& p : call.params) hash = hash * 31 + hash_of(p.name);
+  return hash | 1;  // zero: none was checked yet
+}
+
+}  // namespace
+
+std::vector<Array> Kernel::operator()(std::vector<Array> inputs, KernelCall call) const {
+  check_counts(kernel_, inputs, call);
+  for (const Array& a : inputs) (void)a.dtype();
+  for (const Array& a : call.in_place) (void)a.dtype();
+  const uint64_t names = hash_of_names(call);
+  if (checked_names_->load(std::memory_order_relaxed) != names) {
+    // Reading the text takes long, and calls usually give the same names.
+    kernel::check(kernel_.definition(), signature_of(inputs, call)).raise_if_any();
+    checked_names_->store(names, std::memory_order_relaxed);
+  }
+
+  array::NodeInputs all(std::make_move_iterator(inputs.begin()),
+                        std::make_move_iterator(inputs.end()));
+  for (Array& a : call.in_place) all.push_back(std::move(a));
+  call.in_place.clear();
+  boost::container::small_vector<OutputType, 2> outputs;
+  for (size_t i = 0; i < call.output_shapes.size(); ++i) {
+    outputs.push_back({call.output_shapes[i], call.output_dtypes[i]});
+  }
+  for (size_t i = inputs.size(); i < all.size(); ++i) {
+    outputs.push_back({all[i].shape(), all[i].dtype()});
+  }
+  Ref<array::StreamState> stream = array::stream_for({all.data(), all.size()}, call.on);
+  check_threadgroup(kernel_, call, stream->device().context->device()->info());
+  std::string label = call.label;
+  return array::apply(make_ref<const KernelOperation>(kernel_, std::move(call)), std::move(all),
+                      {outputs.data(), outputs.size()}, std::move(stream), std::move(label));
+}
+
+}  // namespace holdfast

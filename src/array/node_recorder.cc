@@ -1,0 +1,373 @@
+#include "holdfast/array/node_recorder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "holdfast/base/ablation.h"
+#include "holdfast/base/sync/task_local.h"
+
+namespace holdfast::array {
+namespace {
+
+constinit const sync::TaskLocalPointer<const Node> recording;
+
+uint32_t count_users(const NodeInputs& inputs, const Value& value) {
+  return static_cast<uint32_t>(std::count_if(
+      inputs.begin(), inputs.end(), [&](const Array& a) { return a.value().get() == &value; }));
+}
+
+ByteRange bytes_of(const Operand& operand, int64_t elements_reached) {
+  const Bytes element = size_of(operand.dtype());
+  return {element * static_cast<uint64_t>(operand.layout().offset),
+          element * static_cast<uint64_t>(elements_reached)};
+}
+
+}  // namespace
+
+bool is_recording() noexcept { return recording.get() != nullptr; }
+
+void NodeRecorder::start(Node& node, bool looks_only) {
+  node_ = &node;
+  device_ = &node.stream()->device();
+  looks_only_ = looks_only;
+  commands_ = donated_ = copies_ = 0;
+  written_ = {};
+  taken_.clear();
+  inputs_.clear();
+  for (const Array& input : node.inputs()) {
+    Operand operand;
+    operand.dtype_ = input.dtype();
+    operand.layout_ = input.layout();
+    if (!looks_only) operand.memory_ = input.value()->memory();
+    inputs_.push_back(std::move(operand));
+  }
+  results_.clear();
+  made_.assign(node.outputs(), false);
+  for (size_t i = 0; i < node.outputs(); ++i) {
+    Operand operand;
+    operand.dtype_ = node.output(i).dtype();
+    operand.layout_ = Layout::row_contiguous(node.output(i).shape());
+    results_.push_back(std::move(operand));
+  }
+}
+
+runtime::Transaction& NodeRecorder::transaction() {
+  StreamState* const stream = node_->stream().get();
+  if (!transactions_.empty() && transactions_.back().first == stream) {
+    return transactions_.back().second;
+  }
+  const auto found = std::find_if(transactions_.begin(), transactions_.end(),
+                                  [&](const auto& t) { return t.first == stream; });
+  if (found == transactions_.end()) {
+    transactions_.emplace_back(stream, stream->stream()->begin());
+  } else {
+    std::iter_swap(found, std::prev(transactions_.end()));
+  }
+  return transactions_.back().second;
+}
+
+// Lets go of the node's memory however recording ends.
+class NodeRecorder::Cleanup {
+ public:
+  explicit Cleanup(NodeRecorder& recorder) noexcept : recorder_(recorder) {}
+  ~Cleanup() {
+    recorder_.held_ = nullptr;
+    recorder_.inputs_.clear();
+    recorder_.results_.clear();
+  }
+  Cleanup(const Cleanup&) = delete;
+  Cleanup& operator=(const Cleanup&) = delete;
+
+ private:
+  NodeRecorder& recorder_;
+};
+
+NodeRecorder::Outcome NodeRecorder::record(Node& node, const Held& held) {
+  const Cleanup cleanup(*this);
+  start(node, false);
+  held_ = &held;
+  runtime::Transaction& transaction = this->transaction();
+  Encoder encoder(*this);
+  // Also while committing, where deleters of others may run.
+  const sync::TaskLocalPointer<const Node>::Scope scope(recording, &node);
+  try {
+    node.operation().record(encoder);
+    if (looks_only_) {
+      transaction.roll_back();
+      return Outcome::lacking;
+    }
+    for (size_t i = 0; i < results_.size(); ++i) (void)result(i);
+    transaction.commit();
+  } catch (...) {
+    transaction.roll_back();
+    throw;
+  }
+  for (size_t i = 0; i < results_.size(); ++i) {
+    node.output(i).set_memory(std::move(results_[i].memory_));
+  }
+  if (donated_ != 0) device_->donated.fetch_add(donated_, std::memory_order_relaxed);
+  if (copies_ != 0) device_->hidden_copies.fetch_add(copies_, std::memory_order_relaxed);
+  return Outcome::recorded;
+}
+
+void NodeRecorder::look(Node& node) {
+  const Cleanup cleanup(*this);
+  start(node, true);
+  Encoder encoder(*this);
+  try {
+    const sync::TaskLocalPointer<const Node>::Scope scope(recording, &node);
+    node.operation().record(encoder);
+  } catch (...) {  // NOLINT(bugprone-empty-catch): told when it is recorded
+  }
+}
+
+Ref<hal::Allocation> NodeRecorder::allocate(Bytes bytes, std::string name) {
+  if (looks_only_) return {};
+  return node_->stream()->stream()->allocate(bytes, std::move(name));
+}
+
+const Operand& NodeRecorder::result(size_t i) {
+  if (!made_[i]) {
+    results_[i].memory_ = allocate(node_->output(i).bytes(), node_->output(i).name());
+    made_[i] = true;
+  }
+  return results_[i];
+}
+
+Operand NodeRecorder::temporary(const Shape& shape, Dtype dtype, const char* name) {
+  Operand operand;
+  operand.dtype_ = dtype;
+  operand.layout_ = Layout::row_contiguous(shape);
+  operand.memory_ =
+      allocate(size_of(dtype) * static_cast<uint64_t>(elements(shape)), std::string(name));
+  if (operand.memory_) scratch_.push_back(operand.memory_);
+  return operand;
+}
+
+bool NodeRecorder::can_take(size_t in, size_t out) const {
+  const Array& input = node_->inputs()[in];
+  const Value& value = *input.value();
+  const Value& to = node_->output(out);
+  if (made_[out] || value.dtype() != to.dtype() || value.bytes() != to.bytes()) {
+    return false;
+  }
+  if (input.shape() != to.shape() || !input.is_row_contiguous()) return false;
+  // Nobody else can see it: its users are this input, and those that this task is about to drop.
+  const size_t own = count_users(node_->inputs(), value);
+  if (own != 1 || (!looks_only_ && !value.donatable())) return false;
+  if (ablated(Ablation::donated_while_seen)) return true;
+  uint32_t spent = 0;
+  if (value.users() != 1) {
+    for (const Node::Spent& s : spent_) spent += count_users(s.inputs, value);
+  }
+  return value.users() == own + spent;
+}
+
+const Operand& NodeRecorder::take(size_t in, size_t out) {
+  Operand& result = results_[out];
+  if (made_[out]) {
+    throw UsageError(
+        fmt::format("output {} was used before it took input {}; take first", out, in));
+  }
+  if (can_take(in, out)) {
+    result.memory_ = inputs_[in].memory_;
+    made_[out] = true;
+    taken_.push_back(in);
+    ++donated_;
+    return result;
+  }
+  const Operand& from = inputs_[in];
+  if (from.dtype() != result.dtype() || from.shape() != result.shape()) {
+    throw UsageError(fmt::format("output {} cannot take input {}: dtype or shape differ", out, in));
+  }
+  Encoder(*this).copy_elements(from, this->result(out));
+  ++copies_;
+  taken_.push_back(in);
+  return result;
+}
+
+hal::Binding NodeRecorder::bind(const Operand& operand, hal::Access access) const {
+  if (!operand.is_row_contiguous()) {
+    throw UsageError(
+        fmt::format("'{}' copies or fills an operand that is not row-contiguous; use "
+                    "copy_elements or fill_elements",
+                    node_->operation().name()));
+  }
+  return hal::Binding::of(operand.memory_, bytes_of(operand, operand.size()), access);
+}
+
+std::string_view NodeRecorder::label() const noexcept {
+  return node_->label().empty() ? node_->operation().name() : std::string_view(node_->label());
+}
+
+void NodeRecorder::count(const Operand& written) noexcept {
+  written_ += size_of(written.dtype()) * static_cast<uint64_t>(written.size());
+}
+
+const kernel::Variant* NodeRecorder::find(const kernel::Kernel& kernel,
+                                          const kernel::Launch& launch) {
+  constexpr size_t kRemembered = 4;
+  kernel::SignatureKey signature = device_->kernels.key(kernel, launch);
+  const auto is_it = [&](kernel::KernelId id, const kernel::SignatureKey& key) {
+    return id == kernel.id() && key == signature;
+  };
+  for (size_t i = 0; i < found_.size(); ++i) {
+    if (!is_it(found_[i].kernel, found_[i].signature)) continue;
+    if (i != 0) std::swap(found_[i], found_[0]);
+    return found_[0].variant.get();
+  }
+  Ref<const kernel::Variant> variant;
+  if (held_ != nullptr) {
+    for (const auto& [has, held] : *held_) {
+      if (is_it(has.kernel, has.signature)) variant = held;
+    }
+  }
+  if (!variant) variant = device_->kernels.cache().find(kernel.id(), signature);
+  if (!variant) return nullptr;
+  if (found_.size() == kRemembered) found_.pop_back();
+  found_.insert(found_.begin(), {kernel.id(), std::move(signature), std::move(variant)});
+  return found_[0].variant.get();
+}
+
+void NodeRecorder::launch(const kernel::Kernel& kernel, const Encoder::Launch& launch) {
+  using Refs = boost::container::small_vector<kernel::ArrayRef, 6>;
+  const auto refs = [](std::span<const Operand> operands) {
+    Refs all;
+    for (const Operand& o : operands) {
+      all.emplace_back(o.memory_, o.dtype_, o.layout_.shape.span(), o.layout_.strides.span(),
+                       size_of(o.dtype_) * static_cast<uint64_t>(o.layout_.offset));
+    }
+    return all;
+  };
+  const Refs inputs = refs(launch.inputs);
+  const Refs outputs = refs(launch.outputs);
+  const Refs in_place = refs(launch.in_place);
+  const kernel::Launch full{
+      .inputs = {inputs.data(), inputs.size()},
+      .outputs = {outputs.data(), outputs.size()},
+      .in_place = {in_place.data(), in_place.size()},
+      .grid = launch.grid,
+      .threadgroup = launch.threadgroup,
+      .constants = launch.constants,
+      .params = launch.params,
+      .work_per_thread = launch.work_per_thread,
+      .label = node_->label(),
+  };
+  const kernel::Variant* const variant = find(kernel, full);
+  if (variant == nullptr) {
+    lacking_.push_back(device_->kernels.want(kernel, full));
+    looks_only_ = true;
+  }
+  if (looks_only_) return;
+  device_->kernels.launch(transaction(), kernel, full, *variant);
+  ++commands_;
+  for (const Operand& o : launch.outputs) count(o);
+  for (const Operand& o : launch.in_place) count(o);
+}
+
+}  // namespace holdfast::array
+
+namespace holdfast {
+
+int64_t Operand::size() const noexcept {
+  int64_t size = 1;
+  for (const int64_t length : layout_.shape) size *= length;
+  return size;
+}
+
+Operand Operand::with_layout(const array::Layout& layout) const {
+  Operand other = *this;
+  other.layout_ = layout;
+  return other;
+}
+
+Operand Operand::viewed_as(Dtype dtype) const {
+  if (size_of(dtype) != size_of(dtype_)) {
+    throw UsageError(fmt::format("{} cannot be viewed as {}: their sizes differ",
+                                 kernel::to_string(dtype_), kernel::to_string(dtype)));
+  }
+  Operand other = *this;
+  other.dtype_ = dtype;
+  return other;
+}
+
+size_t Encoder::inputs() const noexcept { return recorder_.inputs_.size(); }
+const Operand& Encoder::input(size_t i) const {
+  const auto& taken = recorder_.taken_;
+  if (std::find(taken.begin(), taken.end(), i) != taken.end()) {
+    throw UsageError(fmt::format("input {} was taken by an output; use that instead", i));
+  }
+  return recorder_.inputs_.at(i);
+}
+std::span<const Operand> Encoder::all_inputs() const { return recorder_.inputs_; }
+size_t Encoder::outputs() const noexcept { return recorder_.results_.size(); }
+std::span<const Operand> Encoder::all_outputs() {
+  for (size_t i = 0; i < outputs(); ++i) (void)recorder_.result(i);
+  return recorder_.results_;
+}
+const Operand& Encoder::output(size_t i) {
+  (void)recorder_.results_.at(i);
+  return recorder_.result(i);
+}
+const Operand& Encoder::take(size_t in, size_t out) {
+  (void)recorder_.inputs_.at(in);
+  (void)recorder_.results_.at(out);
+  return recorder_.take(in, out);
+}
+bool Encoder::can_take(size_t in, size_t out) const {
+  (void)recorder_.inputs_.at(in);
+  (void)recorder_.results_.at(out);
+  return recorder_.can_take(in, out);
+}
+
+Operand Encoder::scratch(const Shape& shape, Dtype dtype) {
+  return recorder_.temporary(shape, dtype, "scratch");
+}
+Operand Encoder::scratch(Bytes bytes) {
+  return recorder_.temporary({static_cast<int64_t>(bytes.value)}, Dtype::uint8, "scratch");
+}
+
+Operand Encoder::contiguous(const Operand& operand) {
+  if (operand.is_row_contiguous()) return operand;
+  Operand copied = recorder_.temporary(operand.shape(), operand.dtype(), "contiguous copy");
+  copy_elements(operand, copied);
+  ++recorder_.copies_;
+  return copied;
+}
+
+void Encoder::launch(const kernel::Kernel& kernel, const Launch& launch) {
+  recorder_.launch(kernel, launch);
+}
+
+void Encoder::copy(const Operand& from, const Operand& to) {
+  if (recorder_.looks_only_ || to.size() == 0) return;
+  recorder_.transaction().copy(recorder_.bind(from, hal::Access::read),
+                               recorder_.bind(to, hal::Access::write), recorder_.label());
+  ++recorder_.commands_;
+  recorder_.count(to);
+}
+
+void Encoder::fill(const Operand& to, std::byte value) {
+  if (recorder_.looks_only_ || to.size() == 0) return;
+  recorder_.transaction().fill(recorder_.bind(to, hal::Access::write), value, recorder_.label());
+  ++recorder_.commands_;
+  recorder_.count(to);
+}
+
+void Encoder::native(hal::NativeCallback callback, std::span<const Operand> reads,
+                     std::span<const Operand> writes) {
+  if (recorder_.looks_only_) return;
+  std::vector<hal::Binding> bindings;
+  for (const Operand& o : reads) bindings.push_back(recorder_.bind(o, hal::Access::read));
+  for (const Operand& o : writes) bindings.push_back(recorder_.bind(o, hal::Access::write));
+  recorder_.transaction().native(std::move(callback), bindings, recorder_.label());
+  ++recorder_.commands_;
+  for (const Operand& o : writes) recorder_.count(o);
+}
+
+const hal::DeviceInfo& Encoder::device() const noexcept {
+  return recorder_.device_->context->device()->info();
+}
+
+}  // namespace holdfast

@@ -1,0 +1,136 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/array/array.h"
+#include "holdfast/kernel/launch.h"
+
+namespace holdfast {
+
+class Encoder;
+namespace array {
+class NodeRecorder;
+}
+
+// What a node does. Derive from it to add an operation of your own, and build nodes of it with
+// apply(). Immutable, shared by nodes and threads.
+class Operation : public RefCounted {
+ public:
+  // For errors and reports.
+  virtual std::string_view name() const noexcept = 0;
+  // Records the node's work through the encoder: it reads the inputs and writes every output whole.
+  // Called on any thread, with no lock held. It must depend on nothing but the Operation and what
+  // the encoder says, since it may be called several times: where a kernel is not compiled yet,
+  // what it recorded is dropped, the kernels it launched are compiled, and it is called again.
+  // Whatever it throws becomes the error of the node, for good; nothing of it was recorded then.
+  // (InterruptedError and TimeoutError, which waits raise, end the evaluation instead and leave the
+  // node as it was.) It must not evaluate arrays.
+  virtual void record(Encoder& encoder) const = 0;
+  // Whether record() calls take(): others that read the same memory are recorded first then, so
+  // that it need not be copied.
+  virtual bool takes_inputs() const noexcept { return false; }
+};
+
+// Typed memory that an operation reads or writes. Only an Encoder makes one, it is of use only to
+// that Encoder, and everything that is recorded with it holds the memory.
+class Operand {
+ public:
+  Dtype dtype() const noexcept { return dtype_; }
+  const Shape& shape() const noexcept { return layout_.shape; }
+  const array::Layout& layout() const noexcept { return layout_; }
+  int64_t size() const noexcept;
+  bool is_row_contiguous() const noexcept { return layout_.is_row_contiguous(); }
+  // The same memory through another layout, or as another dtype of the same size; what is launched
+  // with it must lie in the memory.
+  Operand with_layout(const array::Layout& layout) const;
+  Operand viewed_as(Dtype dtype) const;
+
+ private:
+  friend class Encoder;
+  friend class array::NodeRecorder;
+  Operand() = default;
+  Ref<hal::Allocation> memory_;  // null while kernels are only looked for
+  Dtype dtype_ = Dtype::float32;
+  array::Layout layout_;
+};
+
+// How an operation records: what it binds is held until the device is done with it; there is no way
+// to bind anything else. Belongs to one call of Operation::record.
+class Encoder {
+ public:
+  Encoder(const Encoder&) = delete;
+  Encoder& operator=(const Encoder&) = delete;
+
+  size_t inputs() const noexcept;
+  const Operand& input(size_t i) const;
+  std::span<const Operand> all_inputs() const;
+  size_t outputs() const noexcept;
+  // Row-contiguous; its memory is made on first use.
+  const Operand& output(size_t i);
+  std::span<const Operand> all_outputs();
+
+  // Output `out` begins with the elements of input `in`, of the same dtype and shape: the very
+  // memory, where nobody else can see it, and a copy otherwise. Before the output's first use; the
+  // input is of no use afterwards.
+  const Operand& take(size_t in, size_t out);
+  // Whether take(in, out) would need no copy: then an element that is read only by the thread that
+  // writes it may as well be replaced.
+  bool can_take(size_t in, size_t out) const;
+
+  // Memory for this node alone, in any state.
+  Operand scratch(const Shape& shape, Dtype dtype);
+  Operand scratch(Bytes bytes);
+  // The operand itself, or a row-contiguous copy of it.
+  Operand contiguous(const Operand& operand);
+
+  struct Launch {
+    std::span<const Operand> inputs{};
+    std::span<const Operand> outputs{};
+    std::span<const Operand> in_place{};
+    kernel::Size3 grid{};  // threads
+    kernel::Size3 threadgroup{};
+    std::span<const kernel::Constant> constants{};
+    std::span<const kernel::Param> params{};
+    uint32_t work_per_thread = 1;  // see kernel::Launch
+  };
+  // One dispatch. UsageError as of kernel::KernelRuntime::launch. Negative strides are refused.
+  void launch(const kernel::Kernel& kernel, const Launch& launch);
+  // Row-contiguous operands of one size in bytes, apart from each other.
+  void copy(const Operand& from, const Operand& to);
+  // Every byte of a row-contiguous operand.
+  void fill(const Operand& to, std::byte value);
+  // The elements of one into the other, of the same shape and dtype, whatever their layouts; `to`
+  // shows each of its elements once.
+  void copy_elements(const Operand& from, const Operand& to);
+  // Every element, in any layout.
+  void fill_elements(const Operand& to, const kernel::Scalar& value);
+  // The backend's own commands; see hal::NativeCallback.
+  void native(hal::NativeCallback callback, std::span<const Operand> reads,
+              std::span<const Operand> writes);
+
+  const hal::DeviceInfo& device() const noexcept;
+
+ private:
+  friend class array::NodeRecorder;
+  explicit Encoder(array::NodeRecorder& recorder) noexcept : recorder_(recorder) {}
+  array::NodeRecorder& recorder_;
+};
+
+struct OutputType {
+  Shape shape{};
+  Dtype dtype = Dtype::float32;
+};
+
+// Builds a node: its results, not computed yet. The inputs' device is the node's. UsageError where
+// inputs are of several devices, or of another than `on` names. Without inputs any device will do.
+std::vector<Array> apply(const Ref<const Operation>& operation, std::span<const Array> inputs,
+                         std::span<const OutputType> outputs, const On& on = {},
+                         std::string label = {});
+// The same for one result.
+Array apply(const Ref<const Operation>& operation, std::span<const Array> inputs,
+            const OutputType& output, const On& on = {});
+
+}  // namespace holdfast

@@ -1,0 +1,343 @@
+#include "holdfast/array/ops/elementwise.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/container/static_vector.hpp>
+#include <limits>
+#include <optional>
+#include <span>
+
+#include "holdfast/array/operation.h"
+#include "holdfast/array/ops/elementwise_kernels.h"
+#include "holdfast/base/error.h"
+
+namespace holdfast::array {
+namespace {
+
+template <typename T, size_t kMore = 0>
+using UpToThree = boost::container::static_vector<T, kMaxOperands + kMore>;
+
+// Threads of a group.
+constexpr int64_t kGroup = 256;
+// Threads of a launch that counts them by x alone.
+constexpr int64_t kMostThreads = int64_t{1} << 30;
+
+Dtype computed_in(Dtype dtype) {
+  return dtype == Dtype::float16 || dtype == Dtype::bfloat16 ? Dtype::float32 : dtype;
+}
+
+struct Types {
+  Dtype computed;
+  Dtype result;
+};
+
+class Elementwise final : public Operation {
+ public:
+  Elementwise(const Expression& expression, Types types, const Pattern& operands,
+              const std::array<kernel::Scalar, kMaxOperands>& numbers)
+      : expression_(expression), types_(types), operands_(operands), numbers_(numbers) {}
+
+  std::string_view name() const noexcept override { return expression_.name; }
+  void record(Encoder& encoder) const override;
+
+ private:
+  struct Call {
+    explicit Call(Encoder& encoder_of, const Operand& out_of) : encoder(encoder_of), out(out_of) {}
+    Encoder& encoder;
+    const Operand& out;
+    bool in_place = false;
+    UpToThree<Operand> inputs;                  // that the kernel gets
+    UpToThree<size_t> numbers;                  // which inputs of the node these are
+    std::array<Access, kMaxOperands> access{};  // of each input of the node
+  };
+  void record_flat(Call& call) const;
+  void record_in_rows(Call& call) const;
+  void launch(Call& call, bool in_rows, const Operand& out, kernel::Size3 grid,
+              kernel::Size3 group) const;
+
+  const Expression expression_;
+  const Types types_;
+  const Pattern operands_;  // access: number, or anything else for an input
+  const std::array<kernel::Scalar, kMaxOperands> numbers_;
+};
+
+void Elementwise::record(Encoder& encoder) const {
+  std::optional<size_t> taken;
+  for (size_t i = 0; i < encoder.inputs() && !taken; ++i) {
+    if (encoder.can_take(i, 0)) taken = i;
+  }
+  Call call(encoder, taken ? encoder.take(*taken, 0) : encoder.output(0));
+  const int64_t size = call.out.size();
+  if (size == 0) return;
+
+  bool flat = true;
+  for (size_t i = 0; i < encoder.inputs(); ++i) {
+    if (i == taken) {
+      call.in_place = true;
+      call.access[i] = Access::taken;
+      continue;
+    }
+    const Operand& input = encoder.input(i);
+    const bool backwards = input.layout().has_negative_strides() && input.size() != 1;
+    call.inputs.push_back(backwards ? encoder.contiguous(input) : input);
+    call.numbers.push_back(i);
+    const Operand& operand = call.inputs.back();
+    if (operand.size() == size && operand.is_row_contiguous()) {
+      call.access[i] = Access::flat;
+    } else if (operand.size() == 1) {
+      call.access[i] = Access::one;
+    } else {
+      flat = false;
+    }
+  }
+  if (flat) {
+    record_flat(call);
+  } else {
+    record_in_rows(call);
+  }
+}
+
+void Elementwise::record_flat(Call& call) const {
+  const int64_t size = call.out.size();
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    // An input without axes would be a plain value in the kernel. One element may have any stride.
+    const Operand& input = call.inputs[k];
+    if (input.size() == 1) {
+      call.inputs[k] = input.with_layout({{1}, {1}, input.layout().offset});
+    }
+  }
+  const auto launch_threads = [&](const Operand& out, int64_t threads) {
+    launch(call, /*in_rows=*/false, out, {static_cast<uint32_t>(threads), 1, 1},
+           {static_cast<uint32_t>(std::min(threads, kGroup)), 1, 1});
+  };
+  if (size <= kMostThreads) return launch_threads(call.out, size);
+
+  const UpToThree<Operand> whole = call.inputs;
+  for (int64_t first = 0; first < size; first += kMostThreads) {
+    const int64_t threads = std::min(size - first, kMostThreads);
+    const auto part = [&](const Operand& operand) {
+      return operand.with_layout({{threads}, {1}, operand.layout().offset + first});
+    };
+    for (size_t k = 0; k < whole.size(); ++k) {
+      if (whole[k].size() != 1) call.inputs[k] = part(whole[k]);
+    }
+    launch_threads(part(call.out), threads);
+  }
+}
+
+void Elementwise::record_in_rows(Call& call) const {
+  UpToThree<Layout, 1> layouts{call.out.layout()};
+  for (const Operand& input : call.inputs) {
+    layouts.push_back(broadcast_to(input.layout(), call.out.shape()));
+  }
+  collapse({layouts.data(), layouts.size()});
+  // Three axes are the least that a kernel is compiled for: one variant for all up to that.
+  for (Layout& layout : layouts) {
+    Dims shape;
+    Dims strides;
+    for (size_t i = layout.shape.size(); i < 3; ++i) {
+      shape.push_back(1);
+      strides.push_back(0);
+    }
+    for (const int64_t length : layout.shape) shape.push_back(length);
+    for (const int64_t stride : layout.strides) strides.push_back(stride);
+    layout.shape = shape;
+    layout.strides = strides;
+  }
+  const Shape& shape = layouts[0].shape;
+  const size_t rank = shape.size();
+  const int64_t x = shape[rank - 1];
+  const int64_t y = shape[rank - 2];
+  const int64_t z = call.out.size() / x / y;
+  if (z > int64_t{std::numeric_limits<uint32_t>::max()}) {
+    throw UsageError(fmt::format(
+        "{}: a result of shape {} has more rows than one dispatch, for inputs of such layouts; "
+        "make them contiguous, or work on slices",
+        expression_.name, to_string(call.out.shape())));
+  }
+  for (size_t k = 0; k < call.inputs.size(); ++k) {
+    const Layout& layout = layouts[k + 1];
+    call.access[call.numbers[k]] = layout.strides.back() == 1   ? Access::row
+                                   : layout.strides.back() == 0 ? Access::held
+                                                                : Access::strided;
+    call.inputs[k] = call.inputs[k].with_layout(layout);
+  }
+  const int64_t wide = std::min(x, kGroup);
+  const int64_t high = std::min(y, kGroup / wide);
+  launch(call, /*in_rows=*/true, call.out,
+         {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)},
+         {static_cast<uint32_t>(wide), static_cast<uint32_t>(high), 1});
+}
+
+void Elementwise::launch(Call& call, bool in_rows, const Operand& out, kernel::Size3 grid,
+                         kernel::Size3 group) const {
+  Pattern pattern = operands_;
+  pattern.in_rows = in_rows;
+  UpToThree<kernel::Param> params;
+  for (size_t i = 0; i < pattern.count; ++i) {
+    Pattern::Source& source = pattern.operands[i];
+    if (source.access == Access::number) {
+      params.push_back({std::string(1, static_cast<char>('a' + i)), numbers_[i]});
+    } else {
+      source.access = call.access[source.input];
+    }
+  }
+  const std::array<kernel::Constant, 2> constants{{{"C", types_.computed}, {"R", types_.result}}};
+  const std::span<const Operand> output(&out, 1);
+  const std::span<const Operand> none;
+  call.encoder.launch(elementwise_kernel(expression_, pattern),
+                      {.inputs = {call.inputs.data(), call.inputs.size()},
+                       .outputs = call.in_place ? none : output,
+                       .in_place = call.in_place ? output : none,
+                       .grid = grid,
+                       .threadgroup = group,
+                       .constants = constants,
+                       .params = {params.data(), params.size()}});
+}
+
+// An operand where a node is built.
+struct Argument {
+  Argument(const Term& term_of)
+      : array(term_of.kind() == Term::Kind::array ? &term_of.array() : nullptr), term(&term_of) {}
+  Argument(const Array& array_of) : array(&array_of) {}
+  const Array* array;
+  const Term* term = nullptr;  // where it is a number
+};
+
+// Bool, integers, floats.
+int kind_of(Dtype dtype) { return dtype == Dtype::bool_ ? 0 : is_integer(dtype) ? 1 : 2; }
+Dtype dtype_of(Term::Kind kind) {
+  switch (kind) {
+    case Term::Kind::boolean: return Dtype::bool_;
+    case Term::Kind::integer: return Dtype::int32;
+    default: return Dtype::float32;
+  }
+}
+
+Dtype promoted(std::span<const Argument> arguments) {
+  std::optional<Dtype> dtype;
+  for (const Argument& a : arguments) {
+    if (a.array != nullptr) dtype = dtype ? promote(*dtype, a.array->dtype()) : a.array->dtype();
+  }
+  for (const Argument& a : arguments) {
+    if (a.array != nullptr) continue;
+    const Dtype own = dtype_of(a.term->kind());
+    if (!dtype || kind_of(own) > kind_of(*dtype)) dtype = own;
+  }
+  return *dtype;
+}
+
+bool holds(Dtype dtype, int64_t value) {
+  const uint64_t bits = size_of(dtype).value * 8;
+  if (bits == 64) return true;
+  if (is_unsigned_integer(dtype)) return value >= 0 && value >> bits == 0;
+  return value >> (bits - 1) == (value < 0 ? -1 : 0);
+}
+
+// Where a number is none of the dtype's, comparisons see it as it is. (A Term has no numbers beyond
+// int64, so among numbers of 64 bits that cannot be told.)
+Dtype comparable(Dtype dtype, std::span<const Argument> arguments) {
+  if (!is_integer(dtype)) return dtype;
+  for (const Argument& a : arguments) {
+    if (a.array == nullptr && !holds(dtype, a.term->integer())) return Dtype::int64;
+  }
+  return dtype;
+}
+
+// The number as an element of that dtype, in the type that it is computed in.
+kernel::Scalar scalar_of(const Term& number, Dtype dtype) {
+  switch (dtype) {
+    case Dtype::float64: return kernel::Scalar::of_float64(number.number());
+    case Dtype::float32: return static_cast<float>(number.number());
+    case Dtype::float16: return static_cast<float>(Float16(static_cast<float>(number.number())));
+    case Dtype::bfloat16: return static_cast<float>(BFloat16(static_cast<float>(number.number())));
+    case Dtype::bool_: return number.integer() != 0;
+    default: break;
+  }
+  kernel::Scalar scalar;
+  scalar.dtype = dtype;
+  scalar.bits = static_cast<uint64_t>(number.integer());
+  return scalar;
+}
+
+bool is_same(const Array& a, const Array& b) {
+  return a.value() == b.value() && a.view() == b.view();
+}
+
+// `dtype`: what numbers become elements of.
+Array build(const Expression& expression, std::span<const Argument> arguments, Dtype dtype,
+            Types types, bool chooses, const On& on) {
+  Pattern operands;
+  operands.count = static_cast<uint8_t>(arguments.size());
+  operands.chooses = chooses;
+  std::array<kernel::Scalar, kMaxOperands> numbers;
+  UpToThree<Array> inputs;
+  OutputType output{.dtype = types.result};
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i].array == nullptr) {
+      numbers[i] = scalar_of(*arguments[i].term, dtype);
+      continue;
+    }
+    const Array& array = *arguments[i].array;
+    const Shape& shape = array.shape();
+    if (inputs.empty()) {
+      output.shape = shape;
+    } else if (shape != output.shape) {
+      output.shape = broadcast_shapes(output.shape, shape);
+    }
+    // An array that is given twice is read once, so its memory may be taken all the same.
+    const auto found =
+        std::ranges::find_if(inputs, [&](const Array& other) { return is_same(array, other); });
+    operands.operands[i] = {Access::flat, static_cast<uint8_t>(found - inputs.begin())};
+    if (found == inputs.end()) inputs.push_back(array);
+  }
+  return apply(make_ref<Elementwise>(expression, types, operands, numbers),
+               std::span<const Array>(inputs.data(), inputs.size()), output, on);
+}
+
+Array build(const Expression& expression, std::span<const Argument> arguments, const On& on) {
+  Dtype dtype = promoted(arguments);
+  Dtype result = dtype;
+  switch (expression.result) {
+    case ResultType::promoted: break;
+    case ResultType::floating: result = dtype = floating(dtype); break;
+    case ResultType::boolean:
+      dtype = comparable(dtype, arguments);
+      result = Dtype::bool_;
+      break;
+  }
+  return build(expression, arguments, dtype, {computed_in(dtype), result}, /*chooses=*/false, on);
+}
+
+}  // namespace
+
+Array unary(const Expression& expression, const Array& a, const On& on) {
+  const Argument arguments[] = {a};
+  return build(expression, arguments, on);
+}
+
+Array binary(const Expression& expression, const Term& a, const Term& b, const On& on) {
+  const Argument arguments[] = {a, b};
+  return build(expression, arguments, on);
+}
+
+Array ternary(const Expression& expression, const Term& a, const Term& b, const Term& c,
+              const On& on) {
+  const Argument arguments[] = {a, b, c};
+  return build(expression, arguments, on);
+}
+
+Array choice(const Expression& expression, const Array& a, const Term& b, const Term& c,
+             const On& on) {
+  const Argument arguments[] = {a, b, c};
+  const Dtype dtype = promoted(std::span(arguments).subspan(1));
+  return build(expression, arguments, dtype, {computed_in(dtype), dtype}, /*chooses=*/true, on);
+}
+
+Array conversion(const Expression& expression, const Array& a, Dtype result, const On& on) {
+  const Argument arguments[] = {a};
+  return build(expression, arguments, a.dtype(), {a.dtype(), result}, /*chooses=*/false, on);
+}
+
+}  // namespace holdfast::array

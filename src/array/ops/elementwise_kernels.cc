@@ -1,0 +1,132 @@
+#include "holdfast/array/ops/elementwise_kernels.h"
+
+#include <fmt/format.h>
+
+#include <string>
+#include <unordered_map>
+
+#include "holdfast/base/sync/mutex.h"
+
+namespace holdfast::array {
+namespace {
+
+constexpr std::array<std::string_view, kMaxOperands> kNames{"a", "b", "c"};
+
+constexpr std::string_view kHelpers = R"(
+template <class T> struct Wrapping { using type = uint; };
+template <> struct Wrapping<long> { using type = ulong; };
+template <> struct Wrapping<ulong> { using type = ulong; };
+template <> struct Wrapping<float> { using type = float; };
+template <> struct Wrapping<double> { using type = double; };
+using U = Wrapping<C>::type;
+template <class T> constexpr bool is_floating = T(1.5f) != T(1);
+template <class T> T larger(T a, T b) { return a > b || a != a ? a : b; }
+template <class T> T smaller(T a, T b) { return a < b || a != a ? a : b; }
+)";
+
+// Where the thread's row begins.
+constexpr std::string_view kRowHelper = R"(
+template <class S, class D> long row_of(uint3 at, const S* shape, const D* strides, int ndim) {
+  long first = ndim == 3 ? long(at.z) * strides[0] : elem_to_loc(at.z, shape, strides, ndim - 2);
+  return first + long(at.y) * strides[ndim - 2];
+}
+)";
+
+// What the operand, or the input that it reads, is called.
+std::string_view name_of(const Pattern& pattern, size_t operand) {
+  if (pattern.operands[operand].access == Access::number) return kNames[operand];
+  for (size_t i = 0; i < operand; ++i) {
+    const Pattern::Source& earlier = pattern.operands[i];
+    if (earlier.access != Access::number && earlier.input == pattern.operands[operand].input) {
+      return kNames[i];
+    }
+  }
+  return kNames[operand];
+}
+
+// The operand as an argument of element().
+std::string read(const Pattern& pattern, size_t operand) {
+  const std::string_view x = name_of(pattern, operand);
+  const std::string_view type = pattern.chooses && operand == 0 ? "bool" : "C";
+  const auto row = [&] { return fmt::format("row_of(at, {0}_shape, {0}_strides, {0}_ndim)", x); };
+  switch (pattern.operands[operand].access) {
+    case Access::number: return std::string(x);
+    case Access::taken: return fmt::format("{}(out[i])", type);
+    case Access::flat: return fmt::format("{}({}[i])", type, x);
+    case Access::one: return fmt::format("{}({}[0])", type, x);
+    case Access::row: return fmt::format("{}({}[{} + at.x])", type, x, row());
+    case Access::held: return fmt::format("{}({}[{}])", type, x, row());
+    case Access::strided: break;
+  }
+  return fmt::format("{0}({1}[{2} + long(at.x) * {1}_strides[{1}_ndim - 1]])", type, x, row());
+}
+
+kernel::Kernel make(const Expression& expression, const Pattern& pattern) {
+  kernel::Definition d{.name = std::string(expression.name)};
+  bool in_place = false;
+  std::string parameters;
+  std::string arguments;
+  for (size_t i = 0; i < pattern.count; ++i) {
+    const Access access = pattern.operands[i].access;
+    if (access == Access::taken) {
+      in_place = true;
+    } else if (access != Access::number && name_of(pattern, i) == kNames[i]) {
+      d.inputs.emplace_back(kNames[i]);
+    }
+    const std::string_view comma = i == 0 ? "" : ", ";
+    parameters +=
+        fmt::format("{}{} {}", comma, pattern.chooses && i == 0 ? "bool" : "C", kNames[i]);
+    arguments += fmt::format("{}{}", comma, read(pattern, i));
+  }
+  (in_place ? d.in_place : d.outputs).emplace_back("out");
+  d.header = fmt::format("{}{}{}\nR element({}) {{ return R({}); }}\n", kHelpers,
+                         pattern.in_rows ? kRowHelper : "", expression.helpers, parameters,
+                         expression.text);
+  d.source = fmt::format(
+      "{}\nout[i] = element({});\n",
+      pattern.in_rows
+          ? "uint3 at = thread_position_in_grid;\n"
+            "ulong i = (ulong(at.z) * threads_per_grid.y + at.y) * threads_per_grid.x + at.x;"
+          : "uint i = thread_position_in_grid.x;",
+      arguments);
+  return kernel::Kernel(std::move(d));
+}
+
+struct Key {
+  std::string_view name;
+  std::string_view text;
+  uint32_t pattern;
+  friend bool operator==(const Key&, const Key&) = default;
+};
+struct HashOfKey {
+  size_t operator()(const Key& key) const noexcept {
+    return std::hash<std::string_view>()(key.name) * 31 + key.pattern;
+  }
+};
+
+uint32_t packed(const Pattern& pattern) {
+  uint32_t bits = pattern.count;
+  for (const Pattern::Source& source : pattern.operands) {
+    bits = bits << 5U | static_cast<uint32_t>(source.access) << 2U | source.input;
+  }
+  return bits << 2U | (pattern.chooses ? 2U : 0U) | (pattern.in_rows ? 1U : 0U);
+}
+
+}  // namespace
+
+const kernel::Kernel& elementwise_kernel(const Expression& expression, const Pattern& pattern) {
+  // Never destroyed: other threads may still record while the process ends. Kernels stay where they
+  // are once they are in it.
+  using Table = std::unordered_map<Key, kernel::Kernel, HashOfKey>;
+  static auto& kernels = *new sync::Guarded<Table>();
+
+  const Key key{expression.name, expression.text, packed(pattern)};
+  {
+    const auto table = kernels.lock();
+    if (const auto found = table->find(key); found != table->end()) return found->second;
+  }
+  kernel::Kernel made = make(expression, pattern);
+  return kernels.lock()->try_emplace(key, std::move(made)).first->second;
+}
+
+}  // namespace holdfast::array

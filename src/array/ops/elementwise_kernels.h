@@ -1,0 +1,43 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "holdfast/array/ops/elementwise.h"
+#include "holdfast/kernel/kernel.h"
+
+namespace holdfast::array {
+
+inline constexpr size_t kMaxOperands = 3;
+
+// How a thread reaches its element of an operand.
+enum class Access : uint8_t {
+  number,   // a param
+  taken,    // it is the output's memory: what the thread replaces
+  flat,     // at the thread's own position
+  one,      // the same element for all threads
+  row,      // in the thread's row of the last axis, at its place there
+  held,     // the same element for the whole row
+  strided,  // in the thread's row, with a stride
+};
+
+// What of a call decides a kernel's text.
+struct Pattern {
+  struct Source {
+    Access access = Access::number;
+    uint8_t input = 0;  // which one, of all that are no numbers
+  };
+  std::array<Source, kMaxOperands> operands{};
+  uint8_t count = 0;     // of operands
+  bool chooses = false;  // the first operand is a bool in the text
+  // Threads are in three dimensions, x along the last axis and z along all but the last two; of
+  // inputs shape and strides matter, of three axes or more. Else they are counted by x alone.
+  bool in_rows = false;
+};
+
+// The kernel of an expression: inputs that are neither numbers nor taken, in order, named a, b, c
+// after the first operand that reads them; an output "out", in place where an operand is taken;
+// params named as the operands; the constants C and R. Made once for the process; thread-safe.
+const kernel::Kernel& elementwise_kernel(const Expression& expression, const Pattern& pattern);
+
+}  // namespace holdfast::array

@@ -1,0 +1,79 @@
+#include "holdfast/array/ops.h"
+#include "holdfast/array/ops/elementwise.h"
+
+namespace holdfast {
+namespace {
+
+using array::ResultType;
+using array::unary;
+
+// Of the exponential that does not overflow.
+constexpr std::string_view kSigmoid = R"(
+C sigmoid_of(C a) {
+  C e = metal::exp(-metal::fabs(a));
+  return a < C(0) ? e / (C(1) + e) : C(1) / (C(1) + e);
+}
+)";
+
+}  // namespace
+
+Array exp(const Array& a, const On& on) {
+  return unary({"exp", "metal::exp(a)", ResultType::floating}, a, on);
+}
+Array expm1(const Array& a, const On& on) {
+  return unary({"expm1", "metal::expm1(a)", ResultType::floating}, a, on);
+}
+Array log(const Array& a, const On& on) {
+  return unary({"log", "metal::log(a)", ResultType::floating}, a, on);
+}
+Array log1p(const Array& a, const On& on) {
+  return unary({"log1p", "metal::log1p(a)", ResultType::floating}, a, on);
+}
+Array log2(const Array& a, const On& on) {
+  return unary({"log2", "metal::log2(a)", ResultType::floating}, a, on);
+}
+Array sqrt(const Array& a, const On& on) {
+  return unary({"sqrt", "metal::sqrt(a)", ResultType::floating}, a, on);
+}
+Array rsqrt(const Array& a, const On& on) {
+  return unary({"rsqrt", "metal::rsqrt(a)", ResultType::floating}, a, on);
+}
+Array sin(const Array& a, const On& on) {
+  return unary({"sin", "metal::sin(a)", ResultType::floating}, a, on);
+}
+Array cos(const Array& a, const On& on) {
+  return unary({"cos", "metal::cos(a)", ResultType::floating}, a, on);
+}
+Array tan(const Array& a, const On& on) {
+  return unary({"tan", "metal::tan(a)", ResultType::floating}, a, on);
+}
+Array sinh(const Array& a, const On& on) {
+  return unary({"sinh", "metal::sinh(a)", ResultType::floating}, a, on);
+}
+Array cosh(const Array& a, const On& on) {
+  return unary({"cosh", "metal::cosh(a)", ResultType::floating}, a, on);
+}
+Array tanh(const Array& a, const On& on) {
+  return unary({"tanh", "metal::tanh(a)", ResultType::floating}, a, on);
+}
+Array erf(const Array& a, const On& on) {
+  return unary({"erf", "metal::erf(a)", ResultType::floating}, a, on);
+}
+Array sigmoid(const Array& a, const On& on) {
+  return unary({"sigmoid", "sigmoid_of(a)", ResultType::floating, kSigmoid}, a, on);
+}
+Array reciprocal(const Array& a, const On& on) {
+  return unary({"reciprocal", "C(1) / a", ResultType::floating}, a, on);
+}
+
+Array floor(const Array& a, const On& on) {
+  return is_floating(a.dtype()) ? unary({"floor", "metal::floor(a)"}, a, on) : a;
+}
+Array ceil(const Array& a, const On& on) {
+  return is_floating(a.dtype()) ? unary({"ceil", "metal::ceil(a)"}, a, on) : a;
+}
+Array round(const Array& a, const On& on) {
+  return is_floating(a.dtype()) ? unary({"round", "metal::rint(a)"}, a, on) : a;
+}
+
+}  // namespace holdfast

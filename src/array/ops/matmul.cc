@@ -1,0 +1,392 @@
+#include "holdfast/array/ops/matmul.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+#include "holdfast/array/ops.h"
+#include "holdfast/array/ops/work.h"
+#include "holdfast/array/scalars.h"
+#include "holdfast/array/views.h"
+
+namespace holdfast {
+namespace {
+
+using array::ceil_div;
+using array::Layout;
+
+// What one thread computes of a large product: 8 rows of 32 columns, which compilers keep in vector
+// registers: of the sizes tried, the fastest with 32 and with 16 of them.
+constexpr int64_t kTileRows = 8;
+constexpr int64_t kTileColumns = 32;
+// Products with fewer rows, columns or multiplications are not worth putting their inputs in order
+// for that.
+constexpr int64_t kFewRows = 4;
+constexpr int64_t kFewProducts = 1 << 15;
+// Of a small product, a thread computes this many columns of one row.
+constexpr int64_t kRowColumns = 64;
+// Elements along the summed axis that a thread puts in order.
+constexpr int64_t kPackDepth = 64;
+
+// a [batch..., M, K] times b [batch..., K, N] as they lie, into c with any strides.
+const kernel::Kernel& rows_kernel() {
+  static const kernel::Kernel kernel({.name = "matmul_rows",
+                                      .inputs = {"a", "b"},
+                                      .outputs = {"c"},
+                                      .source = R"(
+constexpr int COLUMNS = 64;
+constexpr int LANES = 32;
+const long row = thread_position_in_grid.y;
+const long batch = thread_position_in_grid.z;
+const long first = long(thread_position_in_grid.x) * COLUMNS;
+const long depth = b_shape[b_ndim - 2];
+const int width = int(metal::min(long(COLUMNS), b_shape[b_ndim - 1] - first));
+const long ak = a_strides[a_ndim - 1];
+const long bk = b_strides[b_ndim - 2];
+const long bn = b_strides[b_ndim - 1];
+auto from_a =
+    a + (elem_to_loc(batch, a_shape, a_strides, a_ndim - 2) + row * a_strides[a_ndim - 2]);
+auto from_b = b + (elem_to_loc(batch, b_shape, b_strides, b_ndim - 2) + first * bn);
+const long to = batch * c_batch + row * c_row + first * c_column;
+if (bn == 1) {
+  A sums[COLUMNS];
+  for (int j = 0; j < COLUMNS; ++j) sums[j] = A(0);
+  if (width == COLUMNS) {
+    for (long k = 0; k < depth; ++k) {
+      const A v = load<A, A_HALF>(from_a[k * ak]);
+      for (int j = 0; j < COLUMNS; ++j) sums[j] += v * load<A, B_HALF>(from_b[k * bk + j]);
+    }
+  } else {
+    for (long k = 0; k < depth; ++k) {
+      const A v = load<A, A_HALF>(from_a[k * ak]);
+      for (int j = 0; j < width; ++j) sums[j] += v * load<A, B_HALF>(from_b[k * bk + j]);
+    }
+  }
+  for (int j = 0; j < width; ++j) c[to + j * c_column] = R(sums[j]);
+} else {
+  for (int j = 0; j < width; ++j) {
+    auto column = from_b + j * bn;
+    A sum = A(0);
+    long k = 0;
+    if (ak == 1 && bk == 1) {
+      A sums[LANES];
+      for (int l = 0; l < LANES; ++l) sums[l] = A(0);
+      for (; k + LANES <= depth; k += LANES) {
+        for (int l = 0; l < LANES; ++l) {
+          sums[l] += load<A, A_HALF>(from_a[k + l]) * load<A, B_HALF>(column[k + l]);
+        }
+      }
+      for (int l = 0; l < LANES; ++l) sum += sums[l];
+    }
+    for (; k < depth; ++k) {
+      sum += load<A, A_HALF>(from_a[k * ak]) * load<A, B_HALF>(column[k * bk]);
+    }
+    c[to + j * c_column] = R(sum);
+  }
+}
+)",
+                                      .header = array::kLoadText});
+  return kernel;
+}
+
+// x [batch..., depth, wide] as panels y [batch, panel, depth, WIDTH], with zeros at the end.
+const kernel::Kernel& pack_kernel() {
+  static const kernel::Kernel kernel({.name = "matmul_pack",
+                                      .inputs = {"x"},
+                                      .outputs = {"y"},
+                                      .source = R"(
+const long panel = thread_position_in_grid.x;
+const long batch = thread_position_in_grid.z;
+const long depth = x_shape[x_ndim - 2];
+const long begin = long(thread_position_in_grid.y) * block;
+const long end = metal::min(begin + block, depth);
+const long first = panel * WIDTH;
+const int width = int(metal::min(long(WIDTH), x_shape[x_ndim - 1] - first));
+const long down = x_strides[x_ndim - 2];
+const long right = x_strides[x_ndim - 1];
+auto from = x + (elem_to_loc(batch, x_shape, x_strides, x_ndim - 2) + first * right);
+auto to = y + (batch * threads_per_grid.x + panel) * depth * WIDTH;
+if (width == WIDTH && right == 1) {
+  for (long k = begin; k < end; ++k) {
+    for (int j = 0; j < WIDTH; ++j) to[k * WIDTH + j] = load<A, HALF>(from[k * down + j]);
+  }
+} else {
+  for (int j = 0; j < width; ++j) {
+    for (long k = begin; k < end; ++k) {
+      to[k * WIDTH + j] = load<A, HALF>(from[k * down + j * right]);
+    }
+  }
+  for (int j = width; j < WIDTH; ++j) {
+    for (long k = begin; k < end; ++k) to[k * WIDTH + j] = A(0);
+  }
+}
+)",
+                                      .header = array::kLoadText});
+  return kernel;
+}
+
+// Panels of a, ROWS wide, times panels of b, COLUMNS wide.
+const kernel::Kernel& tiles_kernel() {
+  static const kernel::Kernel kernel(
+      {.name = "matmul_tiles", .inputs = {"a", "b"}, .outputs = {"c"}, .source = R"(
+const long x = thread_position_in_grid.x;
+const long y = thread_position_in_grid.y;
+const long batch = thread_position_in_grid.z;
+auto from_a = a + (batch * a_batch + y * ROWS * depth);
+auto from_b = b + (batch * b_batch + x * COLUMNS * depth);
+A sums[ROWS][COLUMNS];
+for (int i = 0; i < ROWS; ++i) {
+  for (int j = 0; j < COLUMNS; ++j) sums[i][j] = A(0);
+}
+for (long k = 0; k < depth; ++k) {
+  for (int i = 0; i < ROWS; ++i) {
+    const A v = from_a[k * ROWS + i];
+    for (int j = 0; j < COLUMNS; ++j) sums[i][j] += v * from_b[k * COLUMNS + j];
+  }
+}
+const long to = (batch * rows + y * ROWS) * columns + x * COLUMNS;
+const int height = int(metal::min(long(ROWS), rows - y * ROWS));
+const int width = int(metal::min(long(COLUMNS), columns - x * COLUMNS));
+if (height == ROWS && width == COLUMNS) {
+  for (int i = 0; i < ROWS; ++i) {
+    for (int j = 0; j < COLUMNS; ++j) c[to + i * columns + j] = R(sums[i][j]);
+  }
+} else {
+  for (int i = 0; i < height; ++i) {
+    for (int j = 0; j < width; ++j) c[to + i * columns + j] = R(sums[i][j]);
+  }
+}
+)"});
+  return kernel;
+}
+
+// A matrix for each element of a batch: the axes of the batch, then two.
+struct Matrices {
+  Operand operand;
+  Layout batch;
+  int64_t rows = 0;
+  int64_t columns = 0;
+  int64_t down = 0;   // from one row to the next
+  int64_t right = 0;  // from one column to the next
+
+  Matrices(const Operand& of, const Shape& batch_shape) : operand(of) {
+    const Layout& own = of.layout();
+    const size_t rank = own.shape.size();
+    Shape full = batch_shape;
+    full.push_back(own.shape[rank - 2]);
+    full.push_back(own.shape[rank - 1]);
+    set(array::broadcast_to(own, full));
+  }
+  void set(const Layout& layout) {
+    const size_t rank = layout.shape.size();
+    batch = {.offset = layout.offset};
+    for (size_t i = 0; i + 2 < rank; ++i) {
+      batch.shape.push_back(layout.shape[i]);
+      batch.strides.push_back(layout.strides[i]);
+    }
+    rows = layout.shape[rank - 2];
+    columns = layout.shape[rank - 1];
+    down = layout.strides[rank - 2];
+    right = layout.strides[rank - 1];
+  }
+  Layout layout() const {
+    Layout all = batch;
+    all.shape.push_back(rows);
+    all.shape.push_back(columns);
+    all.strides.push_back(down);
+    all.strides.push_back(right);
+    return all;
+  }
+  bool is_one() const {
+    return std::ranges::all_of(batch.strides, [](int64_t stride) { return stride == 0; }) ||
+           elements(batch.shape) == 1;
+  }
+  // The first of the batch alone.
+  void take_one() { batch = {{1}, {0}, batch.offset}; }
+  void transpose() {
+    std::swap(rows, columns);
+    std::swap(down, right);
+  }
+  Operand bound() const { return array::as_bits(operand).with_layout(layout()); }
+  bool is_half() const { return array::is_half(operand); }
+};
+
+// Products of the whole multiplication.
+double products(const Matrices& a, const Matrices& b) {
+  return static_cast<double>(elements(a.batch.shape)) * static_cast<double>(a.rows) *
+         static_cast<double>(a.columns) * static_cast<double>(b.columns);
+}
+// That the vector units do in the time of one step of a short thread.
+constexpr double kProductsPerStep = 8;
+
+void record_rows(Encoder& encoder, Matrices a, Matrices b, const Operand& out) {
+  int64_t c_row = b.columns;
+  int64_t c_column = 1;
+  const int64_t c_batch = a.rows * b.columns;
+  // Threads have many columns: where there are few, the transposed product has more.
+  if (b.columns < kFewRows && a.rows > b.columns) {
+    std::swap(a, b);
+    a.transpose();
+    b.transpose();
+    std::swap(c_row, c_column);
+  }
+  const kernel::Size3 grid{array::grid_axis(ceil_div(b.columns, kRowColumns), "matmul"),
+                           array::grid_axis(a.rows, "matmul"),
+                           array::grid_axis(elements(a.batch.shape), "matmul")};
+  encoder.launch(
+      rows_kernel(),
+      {.inputs = std::array{a.bound(), b.bound()},
+       .outputs = {&out, 1},
+       .grid = grid,
+       .threadgroup = array::group_of(grid),
+       .constants = std::array<kernel::Constant, 4>{{{"A", array::accumulator_of(out.dtype())},
+                                                     {"R", out.dtype()},
+                                                     {"A_HALF", a.is_half()},
+                                                     {"B_HALF", b.is_half()}}},
+       .params =
+           std::array<kernel::Param, 3>{
+               {{"c_batch", c_batch}, {"c_row", c_row}, {"c_column", c_column}}},
+       .work_per_thread = array::share_of(products(a, b) / kProductsPerStep, grid)});
+}
+
+// Panels of matrices with the summed axis as rows.
+Operand pack(Encoder& encoder, Matrices x, int64_t width, Dtype dtype) {
+  if (x.is_one()) x.take_one();
+  const int64_t panels = ceil_div(x.columns, width);
+  const int64_t count = elements(x.batch.shape);
+  const Operand to = encoder.scratch({count, panels, x.rows, width}, dtype);
+  const kernel::Size3 grid{array::grid_axis(panels, "matmul"),
+                           array::grid_axis(ceil_div(x.rows, kPackDepth), "matmul"),
+                           array::grid_axis(count, "matmul")};
+  encoder.launch(
+      pack_kernel(),
+      {.inputs = std::array{x.bound()},
+       .outputs = {&to, 1},
+       .grid = grid,
+       .threadgroup = array::group_of(grid),
+       .constants =
+           std::array<kernel::Constant, 3>{{{"A", dtype}, {"WIDTH", width}, {"HALF", x.is_half()}}},
+       .params = std::array{kernel::Param{"block", kPackDepth}}});
+  return to;
+}
+
+void record_tiles(Encoder& encoder, Matrices a, const Matrices& b, const Operand& out) {
+  const int64_t rows = a.rows;
+  const int64_t depth = a.columns;
+  const int64_t columns = b.columns;
+  const int64_t count = elements(a.batch.shape);
+  const Dtype dtype = array::accumulator_of(out.dtype());
+  const double steps = products(a, b) / kProductsPerStep;
+  a.transpose();
+  const Operand packed_a = pack(encoder, a, kTileRows, dtype);
+  const Operand packed_b = pack(encoder, b, kTileColumns, dtype);
+  const auto batch_stride = [](const Operand& packed) {
+    return packed.shape()[0] == 1 ? int64_t{0} : packed.layout().strides[0];
+  };
+  const kernel::Size3 grid{array::grid_axis(ceil_div(columns, kTileColumns), "matmul"),
+                           array::grid_axis(ceil_div(rows, kTileRows), "matmul"),
+                           array::grid_axis(count, "matmul")};
+  encoder.launch(
+      tiles_kernel(),
+      {.inputs = std::array{packed_a, packed_b},
+       .outputs = {&out, 1},
+       .grid = grid,
+       .threadgroup = array::group_of(grid),
+       .constants =
+           std::array<kernel::Constant, 4>{
+               {{"A", dtype}, {"R", out.dtype()}, {"ROWS", kTileRows}, {"COLUMNS", kTileColumns}}},
+       .params = std::array<kernel::Param, 5>{{{"a_batch", batch_stride(packed_a)},
+                                               {"b_batch", batch_stride(packed_b)},
+                                               {"rows", rows},
+                                               {"columns", columns},
+                                               {"depth", depth}}},
+       .work_per_thread = array::share_of(steps, grid)});
+}
+
+class MatmulOperation final : public Operation {
+ public:
+  explicit MatmulOperation(const Shape& batch) : batch_(batch) {}
+  std::string_view name() const noexcept override { return "matmul"; }
+  void record(Encoder& encoder) const override {
+    array::record_matmul(encoder, encoder.input(0), encoder.input(1), batch_, encoder.output(0));
+  }
+
+ private:
+  Shape batch_;
+};
+
+void check(const Array& a, const Array& b) {
+  for (const Array* array : {&a, &b}) {
+    if (!is_floating(array->dtype())) {
+      throw UsageError(
+          fmt::format("matmul: an array of {} is no matrix of floats; convert it with "
+                      "astype first",
+                      to_string(array->dtype())));
+    }
+    if (array->ndim() == 0) {
+      throw UsageError("matmul: an array without dimensions is no matrix; multiply by it instead");
+    }
+  }
+  const int64_t depth = b.shape(b.ndim() == 1 ? 0 : -2);
+  if (a.shape(-1) != depth) {
+    throw UsageError(fmt::format(
+        "matmul: shapes {} and {} do not fit: rows of {} elements meet columns of {}; transpose "
+        "one of them, perhaps",
+        to_string(a.shape()), to_string(b.shape()), a.shape(-1), depth));
+  }
+}
+
+}  // namespace
+
+void array::record_matmul(Encoder& encoder, const Operand& left, const Operand& right,
+                          const Shape& batch, const Operand& out) {
+  if (out.size() == 0) return;
+  if (left.size() == 0) {
+    encoder.fill_elements(out, scalar_of(0.0, out.dtype()));
+    return;
+  }
+  const auto matrices = [&](const Operand& in) {
+    return Matrices(in.layout().has_negative_strides() ? encoder.contiguous(in) : in, batch);
+  };
+  Matrices a = matrices(left);
+  Matrices b = matrices(right);
+  // Matrices that all meet the same b are one long matrix where they lie like one.
+  const int64_t count = elements(batch);
+  if (count > 1 && b.is_one() && count * a.rows <= std::numeric_limits<int32_t>::max()) {
+    if (const auto one = reshape(a.layout(), {1, count * a.rows, a.columns})) {
+      a.set(*one);
+      b.take_one();
+    }
+  }
+  std::array batches{a.batch, b.batch};
+  collapse(batches);
+  a.batch = batches[0];
+  b.batch = batches[1];
+  const int64_t products = a.rows * b.columns * a.columns;
+  if (std::min(a.rows, b.columns) < kFewRows || products < kFewProducts) {
+    record_rows(encoder, std::move(a), std::move(b), out);
+  } else {
+    record_tiles(encoder, std::move(a), b, out);
+  }
+}
+
+Array matmul(const Array& a, const Array& b, const On& on) {
+  check(a, b);
+  const std::array inputs{a.ndim() == 1 ? expand_dims(a, {0}) : a,
+                          b.ndim() == 1 ? expand_dims(b, {1}) : b};
+  const auto batch_of = [](const Array& x) { return Shape(x.shape().span().first(x.ndim() - 2)); };
+  const Shape batch = array::broadcast_shapes(batch_of(inputs[0]), batch_of(inputs[1]));
+  Shape shape = batch;
+  shape.push_back(inputs[0].shape(-2));
+  shape.push_back(inputs[1].shape(-1));
+  const Array product = apply(make_ref<const MatmulOperation>(batch), inputs,
+                              {shape, promote(a.dtype(), b.dtype())}, on);
+  if (a.ndim() == 1 && b.ndim() == 1) return squeeze(product, {-2, -1});
+  if (a.ndim() == 1) return squeeze(product, {-2});
+  if (b.ndim() == 1) return squeeze(product, {-1});
+  return product;
+}
+
+}  // namespace holdfast

@@ -1,0 +1,170 @@
+#include <fmt/format.h>
+
+#include <array>
+#include <limits>
+
+#include "holdfast/array/ops.h"
+#include "holdfast/array/ops/work.h"
+#include "holdfast/array/scalars.h"
+#include "holdfast/array/views.h"
+
+namespace holdfast {
+namespace {
+
+using array::Layout;
+
+// x is [outer, n, inner]. The result y is [outer, positions, inner]; each position is the same for
+// all of outer and inner, or (ALONG) there is one for each element. The fast axis of the grid is
+// inner, or (SINGLE, where that has one element) the positions. DENSE: the elements of inner lie
+// side by side.
+const kernel::Kernel& take_kernel() {
+  static const kernel::Kernel kernel(
+      {.name = "take", .inputs = {"x", "indices"}, .outputs = {"y"}, .source = R"(
+#if SINGLE
+const long position = thread_position_in_grid.x;
+const long inner = 0;
+const long positions = threads_per_grid.x;
+const long inners = 1;
+#else
+const long position = thread_position_in_grid.y;
+const long inner = thread_position_in_grid.x;
+const long positions = threads_per_grid.y;
+const long inners = threads_per_grid.x;
+#endif
+const long outer = thread_position_in_grid.z;
+const long to = (outer * positions + position) * inners + inner;
+const long n = x_shape[1];
+#if ALONG
+const I given = indices[to];
+#else
+const I given = indices[position];
+#endif
+long at = long(given);
+bool inside = at < n;
+if (I(-1) < I(0)) {
+  at = at < 0 ? at + n : at;
+  inside = inside && at >= 0;
+} else {
+  inside = ulong(given) < ulong(n);
+}
+#if DENSE
+const long step = 1;
+#else
+const long step = x_strides[2];
+#endif
+y[to] = inside ? x[outer * x_strides[0] + at * x_strides[1] + inner * step] : T(missing);
+)"});
+  return kernel;
+}
+
+// [outer, axis, inner]; none where the axes around it do not lie as one each.
+std::optional<Layout> in_three(const Layout& layout, size_t axis) {
+  Layout outer{.offset = layout.offset};
+  Layout inner{};
+  for (size_t i = 0; i < layout.shape.size(); ++i) {
+    if (i == axis) continue;
+    Layout& side = i < axis ? outer : inner;
+    side.shape.push_back(layout.shape[i]);
+    side.strides.push_back(layout.strides[i]);
+  }
+  array::collapse({&outer, 1});
+  array::collapse({&inner, 1});
+  if (outer.shape.size() > 1 || inner.shape.size() > 1) return std::nullopt;
+  return Layout{{outer.shape[0], layout.shape[axis], inner.shape[0]},
+                {outer.strides[0], layout.strides[axis], inner.strides[0]},
+                layout.offset};
+}
+
+class Take final : public Operation {
+ public:
+  Take(size_t axis, bool along) : axis_(axis), along_(along) {}
+  std::string_view name() const noexcept override { return along_ ? "take_along_axis" : "take"; }
+  void record(Encoder& encoder) const override {
+    const Operand& out = encoder.output(0);
+    if (out.size() == 0) return;
+    Operand x = encoder.input(0);
+    const double missing = is_floating(x.dtype()) ? std::numeric_limits<double>::quiet_NaN() : 0;
+    if (x.size() == 0) {
+      encoder.fill_elements(out, array::scalar_of(missing, out.dtype()));
+      return;
+    }
+    const Operand indices = array::with_dimension(encoder.contiguous(encoder.input(1)));
+    std::optional<Layout> layout;
+    if (!x.layout().has_negative_strides()) layout = in_three(x.layout(), axis_);
+    if (!layout) {
+      x = encoder.contiguous(x);
+      layout = in_three(x.layout(), axis_);
+    }
+    if (!layout) {
+      throw UsageError(fmt::format(
+          "{}: the axes beside axis {} of shape {} have more than 2^31 elements; take from parts "
+          "of it",
+          name(), axis_, to_string(x.shape())));
+    }
+    x = x.with_layout(*layout);
+    const int64_t outer = x.shape()[0];
+    const int64_t inner = x.shape()[2];
+    const int64_t positions = out.size() / outer / inner;
+    const bool single = inner == 1;
+    const char* const what = along_ ? "take_along_axis" : "take";
+    const kernel::Size3 grid{array::grid_axis(single ? positions : inner, what),
+                             single ? 1 : array::grid_axis(positions, what),
+                             array::grid_axis(outer, what)};
+    encoder.launch(
+        take_kernel(),
+        {.inputs = std::array{x, indices},
+         .outputs = {&out, 1},
+         .grid = grid,
+         .threadgroup = array::group_of(grid),
+         .constants =
+             std::array<kernel::Constant, 5>{{{"T", x.dtype()},
+                                              {"I", indices.dtype()},
+                                              {"SINGLE", single},
+                                              {"DENSE", x.layout().strides[2] == 1 && !single},
+                                              {"ALONG", along_}}},
+         .params =
+             std::array{kernel::Param{"missing", kernel::Scalar(static_cast<float>(missing))}}});
+  }
+
+ private:
+  size_t axis_;
+  bool along_;
+};
+
+void check_indices(const Array& indices, const char* what) {
+  if (is_integer(indices.dtype())) return;
+  throw UsageError(
+      fmt::format("{}: positions of the dtype {}; convert them to integers with "
+                  "astype first",
+                  what, to_string(indices.dtype())));
+}
+
+}  // namespace
+
+Array take(const Array& a, const Array& indices, std::optional<int64_t> axis, const On& on) {
+  check_indices(indices, "take");
+  const Array of = axis ? a : reshape(a, {a.size()}, on);
+  const size_t at = array::normal_axis(axis.value_or(0), of.ndim(), "take");
+  Shape shape;
+  for (size_t i = 0; i < at; ++i) shape.push_back(of.shape()[i]);
+  for (const int64_t length : indices.shape()) shape.push_back(length);
+  for (size_t i = at + 1; i < of.ndim(); ++i) shape.push_back(of.shape()[i]);
+  return apply(make_ref<const Take>(at, false), std::array{of, indices}, {shape, a.dtype()}, on);
+}
+
+Array take_along_axis(const Array& a, const Array& indices, int64_t axis, const On& on) {
+  check_indices(indices, "take_along_axis");
+  const size_t at = array::normal_axis(axis, a.ndim(), "take_along_axis");
+  Shape wanted = a.shape();
+  if (indices.ndim() == a.ndim()) wanted[at] = indices.shape()[at];
+  if (indices.shape() != wanted) {
+    throw UsageError(fmt::format(
+        "take_along_axis: positions of shape {} for an array of shape {}; they may differ along "
+        "axis {} alone",
+        to_string(indices.shape()), to_string(a.shape()), at));
+  }
+  return apply(make_ref<const Take>(at, true), std::array{a, indices}, {indices.shape(), a.dtype()},
+               on);
+}
+
+}  // namespace holdfast

@@ -1,0 +1,105 @@
+#pragma once
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+
+#include "holdfast/array/operation.h"
+#include "holdfast/base/error.h"
+
+// How operations that are no elementwise expressions cut their work into threads.
+namespace holdfast::array {
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) noexcept { return (a + b - 1) / b; }
+
+// An axis of a grid. UsageError where it is longer than grids are.
+inline uint32_t grid_axis(int64_t threads, const char* what) {
+  if (threads > std::numeric_limits<uint32_t>::max()) {
+    throw UsageError(fmt::format(
+        "{}: {} pieces of work are more than one launch takes; call it for parts of the array",
+        what, threads));
+  }
+  return static_cast<uint32_t>(threads);
+}
+
+// A threadgroup for threads that do not meet: a few simdgroups along the first axis.
+inline kernel::Size3 group_of(const kernel::Size3& grid) noexcept {
+  return {std::clamp(grid.x, uint32_t{1}, uint32_t{64}), 1, 1};
+}
+
+// What each thread of a grid does of `steps` in all; see kernel::Launch::work_per_thread.
+inline uint32_t share_of(double steps, const kernel::Size3& grid) noexcept {
+  const double threads = double{static_cast<double>(grid.x)} * grid.y * grid.z;
+  return static_cast<uint32_t>(std::clamp(steps / std::max(threads, 1.0), 1.0, 1e6));
+}
+
+// Kernels have an operand without dimensions as a value: the same with one, so that it is a
+// pointer.
+inline Operand with_dimension(const Operand& operand) {
+  if (!operand.shape().empty()) return operand;
+  return operand.with_layout({{1}, {1}, operand.layout().offset});
+}
+
+// Kernels that walk through axes have a variant for each number of them. So there are three or
+// kMaxDims: axes of length one go before the others.
+inline Layout with_usual_rank(const Layout& layout) {
+  const size_t rank = layout.shape.size();
+  const size_t more = (rank <= 3 ? 3 : Dims::kMaxDims) - rank;
+  Layout result{Dims::filled(more, 1), Dims::filled(more, 0), layout.offset};
+  for (size_t i = 0; i < rank; ++i) {
+    result.shape.push_back(layout.shape[i]);
+    result.strides.push_back(layout.strides[i]);
+  }
+  return result;
+}
+
+// The axes but one, joined where that is possible, and then that one; of usual rank.
+inline Layout with_axis_last(const Layout& layout, size_t axis) {
+  Layout result{.offset = layout.offset};
+  for (size_t i = 0; i < layout.shape.size(); ++i) {
+    if (i == axis) continue;
+    result.shape.push_back(layout.shape[i]);
+    result.strides.push_back(layout.strides[i]);
+  }
+  collapse({&result, 1});
+  result.shape.push_back(layout.shape[axis]);
+  result.strides.push_back(layout.strides[axis]);
+  return with_usual_rank(result);
+}
+
+// For the header of kernels that read many elements: load<A, HALF>(x[i]) is A(x[i]), of an x that
+// was bound through as_bits(), with HALF for is_half(). GCC makes no vectors of conversions of
+// halves, and compares halves by calling a function even where the text has floats of them; of this
+// it does: sums are twice as fast, maxima a hundred times.
+inline constexpr const char* kLoadText = R"(
+template <class A, bool kHalf, class T>
+inline A load(T v) {
+  if constexpr (!kHalf) {
+    return A(v);
+  } else {
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__AVX512FP16__)
+    const uint bits = uint(v);
+    const uint sign = (bits & 0x8000u) << 16;
+    const uint rest = (bits & 0x7fffu) << 13;
+    const uint scaled = as_type<uint>(as_type<float>(rest) * 0x1p112f);
+    const uint special = rest | 0x7f800000u;
+    return A(as_type<float>(sign | (rest < 0x0f800000u ? scaled : special)));
+#else
+    return A(as_type<half>(ushort(v)));
+#endif
+  }
+}
+)";
+inline bool is_half(const Operand& operand) noexcept { return operand.dtype() == Dtype::float16; }
+inline Operand as_bits(const Operand& operand) {
+  return is_half(operand) ? operand.viewed_as(Dtype::uint16) : operand;
+}
+
+// What floats are computed in.
+constexpr Dtype accumulator_of(Dtype floating) noexcept {
+  return floating == Dtype::float64 ? Dtype::float64 : Dtype::float32;
+}
+
+}  // namespace holdfast::array

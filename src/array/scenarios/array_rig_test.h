@@ -1,0 +1,85 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "holdfast/array/creation.h"
+#include "holdfast/array/eval.h"
+#include "holdfast/array/kernel.h"
+#include "holdfast/array/operation.h"
+#include "holdfast/array/ops.h"
+#include "holdfast/array/views.h"
+#include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/testing/scenario.h"
+
+namespace holdfast {
+
+struct ArrayRigOptions {
+  hal::CpuOptions device = {.queues = 2, .helpers = 0};
+  runtime::Options runtime = {.reaper = false};
+  kernel::CacheLimits kernels{};
+  SubmitLimits submit{};
+};
+
+// A device of the world's own, whose compiles are counted and whose disk cache is off. Its default
+// stream is this task's for as long as the rig lives; other tasks say `UseStream` themselves.
+class ArrayRig {
+ public:
+  explicit ArrayRig(testing::World& world, ArrayRigOptions options = {})
+      : ArrayRig(world, world.open(options.device), options) {}
+  ~ArrayRig() { world_.detach(device.context().get()); }
+  ArrayRig(const ArrayRig&) = delete;
+  ArrayRig& operator=(const ArrayRig&) = delete;
+
+  uint64_t compiles() const { return toolchain_->compiles(); }
+  Stream stream() const { return device.default_stream(); }
+  Stats stats() const { return device.stats(); }
+
+ private:
+  ArrayRig(testing::World& world, const Ref<hal::Device>& opened, const ArrayRigOptions& options)
+      : world_(world),
+        toolchain_(std::make_shared<kernel::CountedToolchain>(opened->info())),
+        device(opened,
+               {.runtime = options.runtime,
+                .kernels = {.limits = options.kernels, .toolchain = toolchain_, .disk = nullptr},
+                .submit = options.submit}),
+        scope_(device.default_stream()) {
+    world.attach(device.context().get());
+  }
+
+  testing::World& world_;
+  std::shared_ptr<kernel::CountedToolchain> toolchain_;
+
+ public:
+  const Device device;
+
+ private:
+  UseStream scope_;
+};
+
+// y[i] = EXPRESSION of a[i], for every element, in a's dtype T.
+inline Kernel elementwise_kernel(std::string name, const std::string& expression) {
+  return Kernel({.name = std::move(name),
+                 .inputs = {"a"},
+                 .outputs = {"y"},
+                 .source = "uint i = thread_position_in_grid.x;\ny[i] = T(" + expression + ");"});
+}
+
+inline Array run(const Kernel& kernel, const Array& a, std::string label = {}, const On& on = {}) {
+  return kernel({a}, {.grid = {static_cast<uint32_t>(a.size()), 1, 1},
+                      .threadgroup = {32, 1, 1},
+                      .output_shapes = {a.shape()},
+                      .output_dtypes = {a.dtype()},
+                      .constants = {{"T", a.dtype()}},
+                      .label = std::move(label),
+                      .on = on})[0];
+}
+
+inline std::vector<float> ramp(int64_t length) {
+  std::vector<float> values(static_cast<size_t>(length));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  return values;
+}
+
+}  // namespace holdfast

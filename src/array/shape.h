@@ -1,0 +1,75 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+#include <string>
+
+#include "holdfast/kernel/signature.h"
+
+namespace holdfast {
+
+// A few integers without a heap: the lengths, strides or axes of an array. At most kMaxDims of
+// them; UsageError beyond.
+class Dims {
+ public:
+  static constexpr size_t kMaxDims = kernel::kMaxRank;
+
+  Dims() = default;
+  Dims(std::initializer_list<int64_t> values)
+      : Dims(std::span<const int64_t>(values.begin(), values.size())) {}
+  explicit Dims(std::span<const int64_t> values) {
+    check_size(values.size());
+    for (const int64_t v : values) values_[size_++] = v;
+  }
+  static Dims filled(size_t size, int64_t value) {
+    check_size(size);
+    Dims d;
+    for (; d.size_ < size; ++d.size_) d.values_[d.size_] = value;
+    return d;
+  }
+
+  size_t size() const noexcept { return size_; }
+  bool empty() const noexcept { return size_ == 0; }
+  int64_t operator[](size_t i) const noexcept { return values_[i]; }
+  int64_t& operator[](size_t i) noexcept { return values_[i]; }
+  int64_t back() const noexcept { return values_[size_ - 1]; }
+  void push_back(int64_t value) {
+    check_size(size_ + size_t{1});
+    values_[size_++] = value;
+  }
+  const int64_t* begin() const noexcept { return values_.data(); }
+  const int64_t* end() const noexcept { return values_.data() + size_; }
+  const int64_t* data() const noexcept { return values_.data(); }
+  std::span<const int64_t> span() const noexcept { return {values_.data(), size_}; }
+
+  friend bool operator==(const Dims& a, const Dims& b) noexcept {
+    if (a.size_ != b.size_) return false;
+    for (size_t i = 0; i < a.size_; ++i) {
+      if (a.values_[i] != b.values_[i]) return false;
+    }
+    return true;
+  }
+
+ private:
+  // UsageError where there are too many.
+  static void check_size(size_t size) {
+    if (size > kMaxDims) raise_too_many(size);
+  }
+  [[noreturn]] static void raise_too_many(size_t size);
+
+  std::array<int64_t, kMaxDims> values_;
+  uint8_t size_ = 0;
+};
+using Shape = Dims;
+using Strides = Dims;
+
+// "(32, 768)", "(3,)", "()".
+std::string to_string(const Dims& dims);
+
+// The product of the lengths. UsageError where one is negative or above 2^31 - 1, or where the
+// product is more than any memory has.
+int64_t elements(const Shape& shape);
+
+}  // namespace holdfast

@@ -1,0 +1,70 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "holdfast/array/device.h"
+#include "holdfast/runtime/stream.h"
+
+namespace holdfast {
+
+// Where nodes record: in order, as if executed one after another. Streams of one device run beside
+// each other and wait for each other where their arrays depend on each other. A handle: cheap to
+// copy; any thread may use any stream.
+class Stream {
+ public:
+  Device device() const;
+  const std::string& name() const noexcept;
+
+  // Submits what was recorded; never waits for the device.
+  void flush() const;
+  // Waits for all that was recorded here; raises the failure of the last of it.
+  void synchronize(const runtime::WaitLimit& limit = {}) const;
+  // Later work of this stream waits, on the device, for what the other has recorded so far.
+  void wait_for(const Stream& other) const;
+
+  friend bool operator==(const Stream& a, const Stream& b) noexcept { return a.state_ == b.state_; }
+
+  // For the other parts of this layer.
+  explicit Stream(Ref<array::StreamState> state) noexcept : state_(std::move(state)) {}
+  const Ref<array::StreamState>& state() const noexcept { return state_; }
+  const Ref<runtime::Stream>& runtime_stream() const noexcept;
+
+ private:
+  Ref<array::StreamState> state_;
+};
+
+Stream new_stream(const Device& device, std::string name = {});
+Stream new_stream(std::string name = {});  // on the default device
+// Waits for everything on the default device.
+void synchronize();
+
+// Makes a stream the one that this task's nodes go to, for a scope:
+//   hf::UseStream scope(s);
+class UseStream {
+ public:
+  explicit UseStream(Stream stream);
+  ~UseStream();
+  UseStream(const UseStream&) = delete;
+  UseStream& operator=(const UseStream&) = delete;
+
+ private:
+  Stream stream_;
+  const Stream* before_;
+};
+
+// An optional last argument of everything that builds a node: where it goes. Without one: the
+// stream of the innermost UseStream, if it is of the inputs' device (or there are none); else the
+// default stream of that device; else of the default device. Decided when the node is built.
+class On {
+ public:
+  On() = default;
+  On(const Stream& stream) : stream_(stream.state()) {}
+  On(const Device& device) : stream_(device.home()) {}
+  const Ref<array::StreamState>& state() const noexcept { return stream_; }
+
+ private:
+  Ref<array::StreamState> stream_;
+};
+
+}  // namespace holdfast

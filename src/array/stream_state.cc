@@ -1,0 +1,82 @@
+#include "holdfast/array/stream_state.h"
+
+#include "holdfast/array/node.h"
+#include "holdfast/runtime/core.h"
+
+namespace holdfast::array {
+
+DeviceState::DeviceState(Ref<hal::Device> device, DeviceOptions options)
+    : context(runtime::Context::create(std::move(device), options.runtime)),
+      kernels(context, std::move(options.kernels)),
+      name(context->device()->info().name) {
+  set_submit_limits(options.submit);
+}
+
+SubmitLimits DeviceState::submit_limits() const noexcept {
+  return {max_commands_.load(std::memory_order_relaxed),
+          Bytes{max_bytes_.load(std::memory_order_relaxed)},
+          sync::Duration(max_ns_.load(std::memory_order_relaxed))};
+}
+
+void DeviceState::set_submit_limits(const SubmitLimits& limits) noexcept {
+  max_commands_.store(limits.commands, std::memory_order_relaxed);
+  max_bytes_.store(limits.bytes.value, std::memory_order_relaxed);
+  max_ns_.store(limits.time.count(), std::memory_order_relaxed);
+}
+
+void DeviceState::wait_for_claim(const Node& node, const runtime::WaitLimit& limit) {
+  const auto ended = [&] { return node.state() != NodeState::claimed; };
+  if (ended()) return;
+  waiters_.fetch_add(1);
+  std::atomic_thread_fence(std::memory_order_seq_cst);  // with that of claim_ended()
+  try {
+    context->core().waits().wait_until(
+        [&](sync::Deadline deadline) {
+          sync::Lock lock(mutex_);
+          return changed_.wait_until(lock, deadline, ended);
+        },
+        runtime::WaitReason::recording, limit, "another task that records a node");
+  } catch (...) {
+    waiters_.fetch_sub(1);
+    throw;
+  }
+  waiters_.fetch_sub(1);
+}
+
+void DeviceState::claim_ended() noexcept {
+  // Either this sees a waiter that has counted itself, or that one sees the state as it is now.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (waiters_.load(std::memory_order_relaxed) == 0) return;
+  const sync::Lock lock(mutex_);
+  changed_.notify_all();
+}
+
+StreamState::StreamState(Ref<DeviceState> device, Ref<StreamState> home, std::string name)
+    : device_(std::move(device)),
+      home_(std::move(home)),
+      stream_(device_->context->new_stream({.name = std::move(name)})) {}
+
+bool StreamState::count_recorded(uint32_t commands, Bytes bytes) noexcept {
+  // How many commands are recorded between two looks at the clock.
+  constexpr uint32_t kClockEvery = 16;
+  const SubmitLimits limits = device_->submit_limits();
+  const uint32_t before = commands_.fetch_add(commands, std::memory_order_relaxed);
+  const uint32_t now = before + commands;
+  const uint64_t all = bytes_.fetch_add(bytes.value, std::memory_order_relaxed) + bytes.value;
+  if (now >= limits.commands || all >= limits.bytes.value) return true;
+  if (before != 0 && before / kClockEvery == now / kClockEvery) return false;
+  const int64_t time = sync::now().time_since_epoch().count();
+  if (before == 0) {
+    first_ns_.store(time, std::memory_order_relaxed);
+    return false;
+  }
+  return time - first_ns_.load(std::memory_order_relaxed) >= limits.time.count();
+}
+
+void StreamState::flush() {
+  commands_.store(0, std::memory_order_relaxed);
+  bytes_.store(0, std::memory_order_relaxed);
+  stream_->flush();
+}
+
+}  // namespace holdfast::array

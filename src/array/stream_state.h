@@ -1,0 +1,73 @@
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "holdfast/array/device_options.h"
+#include "holdfast/base/sync/condition.h"
+#include "holdfast/runtime/stream.h"
+
+namespace holdfast::array {
+
+class Node;
+
+// What all streams of a device share.
+class DeviceState final : public RefCounted {
+ public:
+  DeviceState(Ref<hal::Device> device, DeviceOptions options);
+
+  const Ref<runtime::Context> context;
+  kernel::KernelRuntime kernels;
+  std::string name;
+
+  // Counted by evaluations.
+  std::atomic<uint64_t> nodes_recorded{0};
+  std::atomic<uint64_t> nodes_failed{0};
+  std::atomic<uint64_t> donated{0};
+  std::atomic<uint64_t> hidden_copies{0};
+  std::atomic<uint64_t> early_submits{0};
+
+  SubmitLimits submit_limits() const noexcept;
+  void set_submit_limits(const SubmitLimits& limits) noexcept;
+
+  // Until the node is claimed by nobody. Accounted; the caller holds no claim.
+  void wait_for_claim(const Node& node, const runtime::WaitLimit& limit);
+  // Whoever ends a claim calls it.
+  void claim_ended() noexcept;
+
+ private:
+  std::atomic<uint32_t> max_commands_;
+  std::atomic<uint64_t> max_bytes_;
+  std::atomic<int64_t> max_ns_;
+  std::atomic<uint32_t> waiters_{0};
+  sync::Mutex mutex_;  // with changed_: for those who wait for a claim
+  sync::Condition changed_;
+};
+
+// A stream as nodes know it. All other streams of a device keep its default one, through which a
+// Device is found.
+class StreamState final : public RefCounted {
+ public:
+  // `home` null: this is the default stream.
+  StreamState(Ref<DeviceState> device, Ref<StreamState> home, std::string name);
+
+  DeviceState& device() const noexcept { return *device_; }
+  const Ref<runtime::Stream>& stream() const noexcept { return stream_; }
+  Ref<StreamState> home() noexcept { return home_ ? home_ : Ref<StreamState>(this); }
+
+  // A node was recorded that writes this much; says whether it is time to submit.
+  bool count_recorded(uint32_t commands, Bytes bytes) noexcept;
+  // Submits what was recorded. Raises what the device refused.
+  void flush();
+
+ private:
+  Ref<DeviceState> device_;
+  Ref<StreamState> home_;
+  Ref<runtime::Stream> stream_;
+  // Since the last submit that came from here; approximate where several tasks record.
+  std::atomic<uint32_t> commands_{0};
+  std::atomic<uint64_t> bytes_{0};
+  std::atomic<int64_t> first_ns_{0};
+};
+
+}  // namespace holdfast::array

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <concepts>
+#include <variant>
+
+#include "holdfast/array/array.h"
+
+namespace holdfast {
+
+// An argument of an elementwise operation: an array, or a C++ number. A number takes the dtype of
+// the arrays beside it, unless it is of a higher kind: a fraction with integers gives float32, an
+// integer with bool gives int32. So x * 2.0f stays float16 where x is. Numbers are run-time
+// parameters of the kernel: no array is made for them.
+class Term {
+ public:
+  Term(const Array& array) : array_(array) {}
+  Term(Array&& array) noexcept : array_(std::move(array)) {}
+  Term(std::same_as<bool> auto value) : kind_(Kind::boolean), integer_(value ? 1 : 0) {}
+  template <std::integral T>
+    requires(!std::same_as<T, bool>)
+  Term(T value) : kind_(Kind::integer), integer_(static_cast<int64_t>(value)) {}
+  template <std::floating_point T>
+  Term(T value) : kind_(Kind::fraction), fraction_(static_cast<double>(value)) {}
+
+  enum class Kind : uint8_t { array, boolean, integer, fraction };
+  Kind kind() const noexcept { return kind_; }
+  // Only of an array.
+  const Array& array() const noexcept { return array_; }
+  // Only of numbers.
+  int64_t integer() const noexcept { return integer_; }
+  double number() const noexcept {
+    return kind_ == Kind::fraction ? fraction_ : static_cast<double>(integer_);
+  }
+
+ private:
+  Kind kind_ = Kind::array;
+  int64_t integer_ = 0;
+  double fraction_ = 0;
+  Array array_;
+};
+
+}  // namespace holdfast

@@ -1,0 +1,74 @@
+#pragma once
+
+#include <atomic>
+#include <string>
+
+#include "holdfast/array/dtypes.h"
+#include "holdfast/array/layout.h"
+#include "holdfast/base/ref.h"
+#include "holdfast/hal/allocation.h"
+
+namespace holdfast::array {
+
+class Node;
+
+// A layout over a result that differs from its own. Immutable.
+class View final : public RefCounted {
+ public:
+  explicit View(const Layout& of) : layout(of) {}
+  const Layout layout;
+};
+
+// One result of a node: its type and, once the node is recorded, its memory. Lies in its Node.
+// Users are the Arrays that show it, those that other nodes read included; together they keep the
+// Node. When the last one goes the memory is let go at once, whether or not the Node lives on.
+class Value {
+ public:
+  Value(const Value&) = delete;
+  Value& operator=(const Value&) = delete;
+  ~Value();
+
+  Dtype dtype() const noexcept { return dtype_; }
+  const Shape& shape() const noexcept { return shape_; }
+  Bytes bytes() const noexcept { return bytes_; }
+  Node& node() const noexcept { return *node_; }
+
+  // Users; called by Ref.
+  void retain() const noexcept { users_.fetch_add(1, std::memory_order_relaxed); }
+  void release() const noexcept {
+    if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) abandon();
+  }
+  // Stable only for whoever has all of them.
+  uint32_t users() const noexcept { return users_.load(std::memory_order_acquire); }
+
+  // Only for users, and once the node is recorded; it does not change any more.
+  const Ref<hal::Allocation>& memory() const noexcept { return memory_; }
+  // Whether the bytes may become another result's: not where they are the caller's own.
+  bool donatable() const noexcept { return donatable_; }
+
+  // By whoever records the node, before it is recorded. A result without users keeps nothing.
+  void set_memory(Ref<hal::Allocation> memory, bool donatable = true) noexcept;
+
+  const std::string& name() const noexcept;
+  void set_name(std::string name) noexcept;
+
+ private:
+  friend class Node;
+  Value() = default;
+  struct Name;
+  // The last user is gone.
+  void abandon() const noexcept;
+
+  Node* node_ = nullptr;
+  mutable std::atomic<uint32_t> users_{0};
+  enum : uint8_t { kHasMemory = 1, kAbandoned = 2 };
+  mutable std::atomic<uint8_t> flags_{0};
+  bool donatable_ = true;
+  Dtype dtype_ = Dtype::float32;
+  Bytes bytes_{};
+  mutable Ref<hal::Allocation> memory_;
+  mutable std::atomic<Name*> name_{nullptr};
+  Shape shape_;
+};
+
+}  // namespace holdfast::array
