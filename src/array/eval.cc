@@ -207,7 +207,7 @@ class Evaluation {
     const auto add = [&](const std::vector<kernel::VariantCache::Wanted>& lacking) {
       for (const kernel::VariantCache::Wanted& wanted : lacking) {
         const auto same = [&](const auto& w) { return is_same(w, wanted); };
-        if (std::any_of(all.begin(), all.end(), same) || known_failure(wanted)) continue;
+        if (std::any_of(all.begin(), all.end(), same) || known_failure(node, wanted)) continue;
         all.push_back(wanted);
       }
     };
@@ -226,15 +226,16 @@ class Evaluation {
     if (all.size() > 1) {
       std::vector<Failure> failures = cache.warm_up(all);
       for (size_t i = 0; i < all.size(); ++i) {
-        if (failures[i]) failed_.emplace_back(std::move(all[i]), std::move(failures[i]));
+        if (!failures[i]) continue;
+        failed_.push_back({&node.stream()->device(), std::move(all[i]), std::move(failures[i])});
       }
     }
     for (const kernel::VariantCache::Wanted& wanted : own) {
-      if (Failure failure = known_failure(wanted)) return labelled(node, failure);
+      if (Failure failure = known_failure(node, wanted)) return labelled(node, failure);
       Result<Ref<const kernel::Variant>> made =
           cache.get(wanted.kernel, wanted.signature, wanted.make_job);
       if (!made) {
-        failed_.emplace_back(wanted, made.failure());
+        failed_.push_back({&node.stream()->device(), wanted, made.failure()});
         return labelled(node, made.failure());
       }
       held.emplace_back(wanted, std::move(made).value());
@@ -247,9 +248,10 @@ class Evaluation {
     return a.kernel == b.kernel && a.signature == b.signature;
   }
   // Of a compile that failed in this evaluation: it is not tried again for every node.
-  Failure known_failure(const kernel::VariantCache::Wanted& wanted) const {
-    for (const auto& [failed, failure] : failed_) {
-      if (is_same(failed, wanted)) return failure;
+  Failure known_failure(const Node& node, const kernel::VariantCache::Wanted& wanted) const {
+    const DeviceState* const device = &node.stream()->device();
+    for (const FailedCompile& failed : failed_) {
+      if (failed.device == device && is_same(failed.wanted, wanted)) return failed.failure;
     }
     return {};
   }
@@ -290,7 +292,12 @@ class Evaluation {
   size_t looked_ = 0;  // steps before this one were asked what they lack
   std::vector<Node::Spent> spent_;
   NodeRecorder recorder_{spent_};
-  std::vector<std::pair<kernel::VariantCache::Wanted, Failure>> failed_;
+  struct FailedCompile {
+    const DeviceState* device;
+    kernel::VariantCache::Wanted wanted;
+    Failure failure;
+  };
+  std::vector<FailedCompile> failed_;
   std::vector<Ref<StreamState>> touched_;
 };
 

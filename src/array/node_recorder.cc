@@ -213,7 +213,7 @@ const kernel::Variant* NodeRecorder::find(const kernel::Kernel& kernel,
     return id == kernel.id() && key == signature;
   };
   for (size_t i = 0; i < found_.size(); ++i) {
-    if (!is_it(found_[i].kernel, found_[i].signature)) continue;
+    if (found_[i].device != device_ || !is_it(found_[i].kernel, found_[i].signature)) continue;
     if (i != 0) std::swap(found_[i], found_[0]);
     return found_[0].variant.get();
   }
@@ -226,7 +226,7 @@ const kernel::Variant* NodeRecorder::find(const kernel::Kernel& kernel,
   if (!variant) variant = device_->kernels.cache().find(kernel.id(), signature);
   if (!variant) return nullptr;
   if (found_.size() == kRemembered) found_.pop_back();
-  found_.insert(found_.begin(), {kernel.id(), std::move(signature), std::move(variant)});
+  found_.insert(found_.begin(), {device_, kernel.id(), std::move(signature), std::move(variant)});
   return found_[0].variant.get();
 }
 

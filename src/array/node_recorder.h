@@ -74,6 +74,7 @@ class NodeRecorder {
   std::vector<kernel::VariantCache::Wanted> lacking_;
   // The variants found last, newest first: a graph is often made of few kernels.
   struct Found {
+    const DeviceState* device;
     kernel::KernelId kernel;
     kernel::SignatureKey signature;
     Ref<const kernel::Variant> variant;

@@ -40,6 +40,7 @@ struct Bound {
   const ArrayRef* array = nullptr;
   std::string_view name;
   bool written = false;
+  bool dense = true;  // its elements are all of the range
   ByteRange range{};
   boost::container::small_vector<int64_t, kMaxRank> strides{};
 };
@@ -161,6 +162,7 @@ class CheckedLaunch {
     if (overflow || last > (uint64_t{1} << 59)) {
       refuse(kernel_, launch_.label, fmt::format("'{}' reaches further than any memory", name));
     }
+    bound.dense = contiguous >= last + 1;
     return last + 1;
   }
 
@@ -218,7 +220,10 @@ void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
   for (const BindingUse& use : interface.bindings) {
     const Bound& bound = checked.bound(use);
     bounds.push_back(&bound);
-    bindings.push_back({bound.array->memory, bound.range, use.access, /*slot=*/-1});
+    // An output with gaps leaves what lies in them as it was: it must be good before.
+    const bool keeps_some = use.access == hal::Access::write && !bound.dense;
+    const hal::Access access = keeps_some ? hal::Access::read_write : use.access;
+    bindings.push_back({bound.array->memory, bound.range, access, /*slot=*/-1});
   }
   if (launch.grid.empty()) return;
 

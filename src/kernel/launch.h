@@ -58,10 +58,12 @@ class KernelRuntime {
   explicit KernelRuntime(const Ref<runtime::Context>& context);
   KernelRuntime(const Ref<runtime::Context>& context, Options options);
 
-  // Compiles what is missing, then records one dispatch. UsageError before anything is compiled or
-  // recorded: an argument of another count, a shape that does not fit in its memory, a threadgroup
-  // that is empty or larger than the device allows, an output that shares bytes with another
-  // argument, and all that check() finds. Compile errors: see Toolchain. Nothing is recorded then.
+  // Compiles what is missing, then records one dispatch. An output whose elements have gaps between
+  // them keeps what lies there, and so counts as read too. UsageError before anything is compiled
+  // or recorded: an argument of another count, a shape that does not fit in its memory, a
+  // threadgroup that is empty or larger than the device allows, an output that shares bytes with
+  // another argument, and all that check() finds. Compile errors: see Toolchain. Nothing is
+  // recorded then.
   void launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch);
   void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch);
 
