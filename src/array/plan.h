@@ -17,7 +17,9 @@ namespace holdfast::array {
 // window nodes are sorted by their distance from its start: a wave each.
 class Plan {
  public:
-  // Chosen by the bench row array_window.
+  // Wide enough for independent nodes to meet, narrow enough that what a window keeps alive is
+  // little beside what a graph needs; no row of the benchmarks depends on it by more than their
+  // spread.
   static constexpr size_t kWindow = 256;
 
   explicit Plan(std::span<const Array> roots);

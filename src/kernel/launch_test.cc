@@ -88,6 +88,29 @@ TEST_F(LaunchTest, a_refused_launch_names_the_kernel_and_compiles_nothing) {
   EXPECT_EQ(rig.toolchain->compiles(), 0U);
 }
 
+TEST_F(LaunchTest, an_output_with_gaps_does_not_pass_off_as_good_what_a_failed_list_left_there) {
+  const Kernel explode({.name = "explode",
+                        .outputs = {"y"},
+                        .source = "y[thread_position_in_grid.x] = 1.0f; assert(y[0] == 2.0f);"});
+  const TestArray y = room(4);
+  const std::array all{y.ref()};
+  rig.kernels.launch(*stream, explode, {.outputs = all, .grid = {4, 1, 1}});
+  EXPECT_THROW(stream->synchronize(testing::patient()), Error);
+
+  const Kernel every_second({.name = "every_second",
+                             .outputs = {"y"},
+                             .source = "y[thread_position_in_grid.x * y_strides[0]] = 5.0f;"});
+  const std::array<int64_t, 1> two{2};
+  const std::array gaps{ArrayRef(y.memory, Dtype::float32, two, two)};
+  const Launch with_gaps{.outputs = gaps, .grid = {2, 1, 1}};
+  EXPECT_THROW(rig.kernels.launch(*stream, every_second, with_gaps), Error);
+  const Kernel store(
+      {.name = "store", .outputs = {"y"}, .source = "y[thread_position_in_grid.x] = 3.0f;"});
+  rig.kernels.launch(*stream, store, {.outputs = all, .grid = {4, 1, 1}});
+  rig.kernels.launch(*stream, every_second, with_gaps);
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(5, 3, 5, 3));
+}
+
 TEST_F(LaunchTest, offsets_and_strides_reach_the_elements_they_name) {
   const Kernel gather({.name = "gather",
                        .inputs = {"x"},

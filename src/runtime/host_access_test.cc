@@ -247,5 +247,37 @@ TEST_P(Readback, a_failure_reaches_only_those_who_read_what_failed) {
   EXPECT_EQ(good, 1) << "y was never touched by the list that failed";
 }
 
+TEST(WaitForWriters, waits_for_the_writers_of_the_memory_and_for_nothing_else) {
+  Rig rig;
+  const auto a = rig.stream("a", 0);
+  const auto b = rig.stream("b", 1);
+  const auto x = a->allocate(64_B, "x");
+  const auto y = b->allocate(64_B, "y");
+  Gate gate(*rig.context);
+  b->wait_for(gate.point());
+  t::put(*b, y, 1);
+  b->flush();
+  t::run_add(rig, *a, x, a->allocate(64_B), 1);
+  t::put(*a, x, 3);
+  a->wait_for(x, t::patient());  // recorded, not submitted: the wait submits it
+  EXPECT_EQ(rig.stats().waits_for(WaitReason::point).count, 1U);
+  EXPECT_THROW(a->wait_for(y, WaitLimit::after(std::chrono::milliseconds(1))), TimeoutError);
+  gate.open();
+  a->wait_for(y, t::patient());
+}
+
+TEST(WaitForWriters, raises_what_a_failed_one_left_and_a_look_does_so_without_waiting) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto x = stream->allocate(64_B, "x");
+  t::put(*stream, x, 1);
+  EXPECT_NO_THROW(stream->raise_failure_of(x));
+  t::run_explode(rig, *stream, x);
+  EXPECT_NO_THROW(stream->raise_failure_of(x)) << "nobody has seen it yet";
+  EXPECT_THROW(stream->wait_for(x, t::patient()), ExecutionError);
+  EXPECT_THROW(stream->raise_failure_of(x), ExecutionError);
+  EXPECT_THROW(stream->wait_for(nullptr), UsageError);
+}
+
 }  // namespace
 }  // namespace holdfast::runtime

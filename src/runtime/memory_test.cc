@@ -348,5 +348,27 @@ TEST(Allocator, trim_gives_unused_memory_back_to_the_device) {
   EXPECT_EQ(rig.stats().memory.device_buffers, 0U);
 }
 
+TEST(Allocator, a_cache_limit_bounds_what_is_pooled_from_then_on) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto fill_and_drop = [&] {
+    std::vector<Ref<hal::Allocation>> all;
+    for (int i = 0; i < 4; ++i) {
+      all.push_back(stream->allocate(8_MiB));
+      t::put(*stream, all.back(), 1);
+    }
+    stream->synchronize();
+  };
+  fill_and_drop();
+  EXPECT_GT(rig.stats().memory.pooled, 16_MiB);
+  rig.context->set_cache_limit(16_MiB);
+  EXPECT_LE(rig.stats().memory.pooled, 16_MiB) << "it takes effect at once";
+  fill_and_drop();
+  EXPECT_LE(rig.stats().memory.pooled, 16_MiB) << "and whenever memory becomes free";
+  rig.context->set_cache_limit(kMaxBytes);
+  fill_and_drop();
+  EXPECT_GT(rig.stats().memory.pooled, 16_MiB);
+}
+
 }  // namespace
 }  // namespace holdfast::runtime

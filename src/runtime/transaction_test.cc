@@ -51,6 +51,26 @@ TEST(Transaction, dropping_it_records_nothing) {
   EXPECT_EQ(rig.stats().memory.deferred, 0_B) << "nothing was held";
 }
 
+TEST(Transaction, rolled_back_it_records_nothing_and_can_be_used_again) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto x = stream->allocate(64_B);
+  const auto y = stream->allocate(64_B);
+  Transaction transaction = stream->begin();
+  transaction.fill(t::write_of(x), std::byte{4}, "never");
+  transaction.roll_back();
+  EXPECT_TRUE(transaction.empty());
+  transaction.commit();
+  EXPECT_EQ(rig.stats().commands, 0U);
+  const uint8_t one = 1;
+  transaction.fill(t::write_of(y), std::byte{5}, "first");
+  transaction.dispatch(rig.affine(), std::array{t::in_place(y)}, hal::Parameters::of(one),
+                       {1, 1, 1}, "second");
+  transaction.commit();
+  EXPECT_EQ(rig.stats().commands, 2U);
+  EXPECT_EQ(t::value_of(*stream, y), 11);
+}
+
 TEST(Transaction, a_refused_command_leaves_the_others_to_be_committed) {
   Rig rig;
   const auto stream = rig.stream();
