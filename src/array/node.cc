@@ -105,12 +105,12 @@ bool Node::try_claim() noexcept {
 }
 
 void Node::give_up_claim() noexcept {
-  word_.fetch_sub(static_cast<uint32_t>(NodeState::claimed), std::memory_order_acq_rel);
+  word_.fetch_sub(static_cast<uint32_t>(NodeState::claimed), std::memory_order_seq_cst);
 }
 
 Node::Spent Node::finish(NodeState state) noexcept {
   const uint32_t change = static_cast<uint32_t>(state) - static_cast<uint32_t>(NodeState::claimed);
-  const uint32_t before = word_.fetch_add(change, std::memory_order_acq_rel);
+  const uint32_t before = word_.fetch_add(change, std::memory_order_seq_cst);
   if (before >= kPin) return {};  // the last pin takes them
   return {std::move(inputs_), std::move(operation_)};
 }

@@ -40,7 +40,9 @@ class Node final : public RefCounted {
   static Ref<Node> make_leaf(Dtype dtype, const Shape& shape, Ref<hal::Allocation> memory,
                              Ref<StreamState> stream, Donation donation);
 
-  NodeState state() const noexcept { return state_of(word_.load(std::memory_order_acquire)); }
+  NodeState state(std::memory_order order = std::memory_order_acquire) const noexcept {
+    return state_of(word_.load(order));
+  }
   bool is_over() const noexcept { return state() >= NodeState::recorded; }
   // Only once failed.
   const Failure& failure() const noexcept { return failure_; }

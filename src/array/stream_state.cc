@@ -25,10 +25,11 @@ void DeviceState::set_submit_limits(const SubmitLimits& limits) noexcept {
 }
 
 void DeviceState::wait_for_claim(const Node& node, const runtime::WaitLimit& limit) {
-  const auto ended = [&] { return node.state() != NodeState::claimed; };
+  // Either whoever ends the claim sees this waiter, or this sees the claim ended: one order of all
+  // four accesses.
+  const auto ended = [&] { return node.state(std::memory_order_seq_cst) != NodeState::claimed; };
   if (ended()) return;
   waiters_.fetch_add(1);
-  std::atomic_thread_fence(std::memory_order_seq_cst);  // with that of claim_ended()
   try {
     context->core().waits().wait_until(
         [&](sync::Deadline deadline) {
@@ -44,9 +45,7 @@ void DeviceState::wait_for_claim(const Node& node, const runtime::WaitLimit& lim
 }
 
 void DeviceState::claim_ended() noexcept {
-  // Either this sees a waiter that has counted itself, or that one sees the state as it is now.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  if (waiters_.load(std::memory_order_relaxed) == 0) return;
+  if (waiters_.load(std::memory_order_seq_cst) == 0) return;
   const sync::Lock lock(mutex_);
   changed_.notify_all();
 }
