@@ -9,6 +9,7 @@
 #include "holdfast/array/ops.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/array/views.h"
+#include "holdfast/base/never_destroyed.h"
 
 namespace holdfast {
 namespace {
@@ -29,7 +30,8 @@ class Arange final : public Operation {
   Arange(double start, double step) : start_(start), step_(step) {}
   std::string_view name() const noexcept override { return "arange"; }
   void record(Encoder& encoder) const override {
-    static const kernel::Kernel kernel({.name = "arange", .outputs = {"y"}, .source = R"(
+    static const NeverDestroyed<kernel::Kernel> kernel(
+        kernel::Definition{.name = "arange", .outputs = {"y"}, .source = R"(
 uint i = thread_position_in_grid.x;
 y[i] = T(start + W(i) * step);
 )"});

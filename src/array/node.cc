@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/sync/task_local.h"
 
 namespace holdfast::array {
@@ -34,9 +35,9 @@ void Value::set_memory(Ref<hal::Allocation> memory, bool donatable) noexcept {
 }
 
 const std::string& Value::name() const noexcept {
-  static const std::string nameless;
+  static const NeverDestroyed<std::string> nameless;
   const Name* const name = name_.load(std::memory_order_acquire);
-  return name != nullptr ? name->text : nameless;
+  return name != nullptr ? name->text : nameless.get();
 }
 
 void Value::set_name(std::string name) noexcept {

@@ -6,6 +6,7 @@
 #include "holdfast/array/creation.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/philox.h"
+#include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/sync/mutex.h"
 
 namespace holdfast {
@@ -159,17 +160,19 @@ for (int k = 0; k < 4; k += 2) {
 )";
 
 const kernel::Kernel& uniform_kernel() {
-  static const kernel::Kernel kernel({.name = "random_uniform",
-                                      .outputs = {"y"},
-                                      .source = std::string(kWords) + kUniform + kStore,
-                                      .header = kHeader});
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "random_uniform",
+                         .outputs = {"y"},
+                         .source = std::string(kWords) + kUniform + kStore,
+                         .header = kHeader});
   return kernel;
 }
 const kernel::Kernel& normal_kernel() {
-  static const kernel::Kernel kernel({.name = "random_normal",
-                                      .outputs = {"y"},
-                                      .source = std::string(kWords) + kNormal + kStore,
-                                      .header = std::string(kHeader) + kNormalHeader});
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "random_normal",
+                         .outputs = {"y"},
+                         .source = std::string(kWords) + kNormal + kStore,
+                         .header = std::string(kHeader) + kNormalHeader});
   return kernel;
 }
 

@@ -257,8 +257,8 @@ TEST(WaitForWriters, waits_for_the_writers_of_the_memory_and_for_nothing_else) {
   b->wait_for(gate.point());
   t::put(*b, y, 1);
   b->flush();
-  t::run_add(rig, *a, x, a->allocate(64_B), 1);
-  t::put(*a, x, 3);
+  t::put(*a, x, 2);
+  t::run_affine(rig, *a, t::in_place(x), 1);
   a->wait_for(x, t::patient());  // recorded, not submitted: the wait submits it
   EXPECT_EQ(rig.stats().waits_for(WaitReason::point).count, 1U);
   EXPECT_THROW(a->wait_for(y, WaitLimit::after(std::chrono::milliseconds(1))), TimeoutError);

@@ -2,6 +2,7 @@
 // a thread that goes on evaluating, with work in flight, with work that nobody has evaluated, and
 // in a destructor that comes after everything was closed. The process must end by itself, cleanly,
 // with status 0.
+#include <holdfast/base/never_destroyed.h>
 #include <holdfast/holdfast.h>
 
 #include <atomic>
@@ -55,11 +56,12 @@ const hf::Array computed_before_main = [] {
 hf::Array in_flight;
 
 const hf::Kernel& scale() {
-  static const hf::Kernel kernel(
-      {.name = "scale",
-       .inputs = {"x"},
-       .outputs = {"y"},
-       .source = "uint i = thread_position_in_grid.x; y[i] = 0.5f * x[i] + 1.0f;"});
+  // Threads use it while the process exits.
+  static const hf::NeverDestroyed<hf::Kernel> kernel(hf::KernelDefinition{
+      .name = "scale",
+      .inputs = {"x"},
+      .outputs = {"y"},
+      .source = "uint i = thread_position_in_grid.x; y[i] = 0.5f * x[i] + 1.0f;"});
   return kernel;
 }
 

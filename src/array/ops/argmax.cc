@@ -6,6 +6,7 @@
 #include "holdfast/array/ops.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/views.h"
+#include "holdfast/base/never_destroyed.h"
 
 namespace holdfast {
 namespace {
@@ -18,10 +19,11 @@ inline bool better(C v, C best) { return v > best || (v != v && best == best); }
 
 // x has the axis last. A thread looks at a piece of it; results lie [piece, kept].
 const kernel::Kernel& pieces_kernel() {
-  static const kernel::Kernel kernel({.name = "argmax",
-                                      .inputs = {"x"},
-                                      .outputs = {"y"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "argmax",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = R"(
 const long i = thread_position_in_grid.x;
 const long piece = thread_position_in_grid.y;
 const int last = x_ndim - 1;
@@ -65,16 +67,17 @@ for (; k < end; ++k) {
 }
 y[piece * long(threads_per_grid.x) + i] = uint(found);
 )",
-                                      .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kHeader});
   return kernel;
 }
 
 // Of the positions that were best in their pieces, the best.
 const kernel::Kernel& last_kernel() {
-  static const kernel::Kernel kernel({.name = "argmax_of_pieces",
-                                      .inputs = {"x", "found"},
-                                      .outputs = {"y"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "argmax_of_pieces",
+                         .inputs = {"x", "found"},
+                         .outputs = {"y"},
+                         .source = R"(
 const long i = thread_position_in_grid.x;
 const int last = x_ndim - 1;
 const long step = x_strides[last];
@@ -91,7 +94,7 @@ for (long piece = 1; piece < pieces; ++piece) {
 }
 y[i] = at;
 )",
-                                      .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kHeader});
   return kernel;
 }
 

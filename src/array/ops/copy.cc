@@ -10,6 +10,7 @@
 #include "holdfast/array/ops.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/array/views.h"
+#include "holdfast/base/never_destroyed.h"
 
 namespace holdfast {
 namespace {
@@ -29,8 +30,8 @@ Dtype word_of(Dtype dtype) {
 // A row of the last axis for each y of the grid. `flip` has a bit for each axis that x walks
 // backwards.
 const kernel::Kernel& copy_kernel() {
-  static const kernel::Kernel kernel(
-      {.name = "copy_elements", .inputs = {"x"}, .outputs = {"y"}, .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "copy_elements", .inputs = {"x"}, .outputs = {"y"}, .source = R"(
 uint row = thread_position_in_grid.y;
 long from = 0;
 long to = 0;
@@ -51,7 +52,8 @@ y[to] = x[from];
 }
 
 const kernel::Kernel& fill_kernel() {
-  static const kernel::Kernel kernel({.name = "fill_elements", .outputs = {"y"}, .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "fill_elements", .outputs = {"y"}, .source = R"(
 uint row = thread_position_in_grid.y;
 long to = long(thread_position_in_grid.x) * y_strides[y_ndim - 1];
 for (int d = y_ndim - 2; d >= 0; --d) {
@@ -161,7 +163,7 @@ class SliceUpdate final : public Operation {
 }  // namespace
 
 Array copy(const Array& array, const On& on) {
-  static const auto operation = make_ref<const Copy>();
+  static const NeverDestroyed<Ref<const Operation>> operation(make_ref<const Copy>());
   return apply(operation, {&array, 1}, {array.shape(), array.dtype()}, on);
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/sync/mutex.h"
 
 namespace holdfast::array {
@@ -118,7 +119,8 @@ const kernel::Kernel& elementwise_kernel(const Expression& expression, const Pat
   // Never destroyed: other threads may still record while the process ends. Kernels stay where they
   // are once they are in it.
   using Table = std::unordered_map<Key, kernel::Kernel, HashOfKey>;
-  static auto& kernels = *new sync::Guarded<Table>();
+  static NeverDestroyed<sync::Guarded<Table>> kept;
+  sync::Guarded<Table>& kernels = kept.get();
 
   const Key key{expression.name, expression.text, packed(pattern)};
   {

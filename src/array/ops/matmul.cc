@@ -10,6 +10,7 @@
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/array/views.h"
+#include "holdfast/base/never_destroyed.h"
 
 namespace holdfast {
 namespace {
@@ -32,10 +33,11 @@ constexpr int64_t kPackDepth = 64;
 
 // a [batch..., M, K] times b [batch..., K, N] as they lie, into c with any strides.
 const kernel::Kernel& rows_kernel() {
-  static const kernel::Kernel kernel({.name = "matmul_rows",
-                                      .inputs = {"a", "b"},
-                                      .outputs = {"c"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "matmul_rows",
+                         .inputs = {"a", "b"},
+                         .outputs = {"c"},
+                         .source = R"(
 constexpr int COLUMNS = 64;
 constexpr int LANES = 32;
 const long row = thread_position_in_grid.y;
@@ -87,16 +89,17 @@ if (bn == 1) {
   }
 }
 )",
-                                      .header = array::kLoadText});
+                         .header = array::kLoadText});
   return kernel;
 }
 
 // x [batch..., depth, wide] as panels y [batch, panel, depth, WIDTH], with zeros at the end.
 const kernel::Kernel& pack_kernel() {
-  static const kernel::Kernel kernel({.name = "matmul_pack",
-                                      .inputs = {"x"},
-                                      .outputs = {"y"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "matmul_pack",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = R"(
 const long panel = thread_position_in_grid.x;
 const long batch = thread_position_in_grid.z;
 const long depth = x_shape[x_ndim - 2];
@@ -123,14 +126,14 @@ if (width == WIDTH && right == 1) {
   }
 }
 )",
-                                      .header = array::kLoadText});
+                         .header = array::kLoadText});
   return kernel;
 }
 
 // Panels of a, ROWS wide, times panels of b, COLUMNS wide.
 const kernel::Kernel& tiles_kernel() {
-  static const kernel::Kernel kernel(
-      {.name = "matmul_tiles", .inputs = {"a", "b"}, .outputs = {"c"}, .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(kernel::Definition{
+      .name = "matmul_tiles", .inputs = {"a", "b"}, .outputs = {"c"}, .source = R"(
 const long x = thread_position_in_grid.x;
 const long y = thread_position_in_grid.y;
 const long batch = thread_position_in_grid.z;

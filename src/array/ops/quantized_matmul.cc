@@ -7,6 +7,7 @@
 #include "holdfast/array/ops/matmul.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
+#include "holdfast/base/never_destroyed.h"
 
 namespace holdfast {
 namespace {
@@ -23,10 +24,11 @@ constexpr int64_t kLanes = 32;
 // x, row by row and block by block, in the order in which rows_kernel() takes it: first values of
 // all words, second values, ... And the sums of groups, for the biases.
 const kernel::Kernel& order_kernel() {
-  static const kernel::Kernel kernel({.name = "quantized_matmul_order",
-                                      .inputs = {"x"},
-                                      .outputs = {"y", "sums"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "quantized_matmul_order",
+                         .inputs = {"x"},
+                         .outputs = {"y", "sums"},
+                         .source = R"(
 const long row = thread_position_in_grid.y;
 const long first = long(thread_position_in_grid.x) * LANES;
 const int width = int(metal::min(long(LANES), depth / 8 - first));
@@ -41,16 +43,17 @@ for (int g = 0; g < width * 8 / GROUP; ++g) {
   sums[row * (depth / GROUP) + first * 8 / GROUP + g] = sum;
 }
 )",
-                                      .header = array::kLoadText});
+                         .header = array::kLoadText});
   return kernel;
 }
 
 // A thread has one result. The weights of a group come to scale * sum(x * q) + bias * sum(x).
 const kernel::Kernel& rows_kernel() {
-  static const kernel::Kernel kernel({.name = "quantized_matmul",
-                                      .inputs = {"x", "sums", "w", "scales", "biases"},
-                                      .outputs = {"y"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "quantized_matmul",
+                         .inputs = {"x", "sums", "w", "scales", "biases"},
+                         .outputs = {"y"},
+                         .source = R"(
 constexpr int WORDS = GROUP / 8;
 const long n = thread_position_in_grid.x;
 const long row = thread_position_in_grid.y;
@@ -95,10 +98,11 @@ y[row * threads_per_grid.x + n] = R(sum);
 
 // Grouped along the columns: a thread has the columns of one block.
 const kernel::Kernel& columns_kernel() {
-  static const kernel::Kernel kernel({.name = "quantized_matmul_columns",
-                                      .inputs = {"x", "w", "scales", "biases"},
-                                      .outputs = {"y"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "quantized_matmul_columns",
+                         .inputs = {"x", "w", "scales", "biases"},
+                         .outputs = {"y"},
+                         .source = R"(
 constexpr int WORDS = GROUP / 8;
 const long first = long(thread_position_in_grid.x) * LANES;
 const long row = thread_position_in_grid.y;
@@ -147,8 +151,8 @@ for (int l = 0; l < width; ++l) {
 
 // The weights themselves: a thread has one group.
 const kernel::Kernel& dequantize_kernel() {
-  static const kernel::Kernel kernel(
-      {.name = "dequantize", .inputs = {"w", "scales", "biases"}, .outputs = {"y"}, .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(kernel::Definition{
+      .name = "dequantize", .inputs = {"w", "scales", "biases"}, .outputs = {"y"}, .source = R"(
 const long g = thread_position_in_grid.x;
 const A scale = A(scales[g]);
 const A bias = A(biases[g]);
@@ -167,10 +171,11 @@ constexpr int64_t kManyRows = 64;
 
 // A thread has one group. The scale is rounded down, so that no step is longer than promised.
 const kernel::Kernel& quantize_kernel() {
-  static const kernel::Kernel kernel({.name = "quantize",
-                                      .inputs = {"x"},
-                                      .outputs = {"w", "scales", "biases"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "quantize",
+                         .inputs = {"x"},
+                         .outputs = {"w", "scales", "biases"},
+                         .source = R"(
 const long g = thread_position_in_grid.x;
 auto from = x + g * group;
 A low = A(from[0]);
@@ -193,7 +198,7 @@ for (long word = 0; word < group / 8; ++word) {
   w[g * (group / 8) + word] = bits;
 }
 )",
-                                      .header = R"(
+                         .header = R"(
 inline T rounded_down(A v) {
   T rounded = T(v);
 #if SHORT

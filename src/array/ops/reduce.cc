@@ -9,6 +9,7 @@
 #include "holdfast/array/ops.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
+#include "holdfast/base/never_destroyed.h"
 
 namespace holdfast {
 namespace {
@@ -169,19 +170,21 @@ for (int j = 0; j < width; ++j) y[to + j] = finish(totals[j], divisor);
 constexpr int64_t kLanes = 32;
 
 const kernel::Kernel& rows_kernel() {
-  static const kernel::Kernel kernel({.name = "reduce_rows",
-                                      .inputs = {"x"},
-                                      .outputs = {"y"},
-                                      .source = kRows,
-                                      .header = std::string(array::kLoadText) + kHeader});
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "reduce_rows",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = kRows,
+                         .header = std::string(array::kLoadText) + kHeader});
   return kernel;
 }
 const kernel::Kernel& columns_kernel() {
-  static const kernel::Kernel kernel({.name = "reduce_columns",
-                                      .inputs = {"x"},
-                                      .outputs = {"y"},
-                                      .source = kColumns,
-                                      .header = std::string(array::kLoadText) + kHeader});
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "reduce_columns",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = kColumns,
+                         .header = std::string(array::kLoadText) + kHeader});
   return kernel;
 }
 

@@ -3,6 +3,7 @@
 
 #include "holdfast/array/ops.h"
 #include "holdfast/array/ops/work.h"
+#include "holdfast/base/never_destroyed.h"
 
 namespace holdfast {
 namespace {
@@ -116,24 +117,26 @@ auto row = x + elem_to_loc(i, x_shape, x_strides, last);
 )";
 
 const kernel::Kernel& rows_kernel() {
-  static const kernel::Kernel kernel({.name = "softmax",
-                                      .inputs = {"x"},
-                                      .outputs = {"y"},
-                                      .source = std::string(kRow) + R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "softmax",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = std::string(kRow) + R"(
 const A best = largest<HALF>(row, n, step);
 const A sum = sum_of_powers(row, n, step, best);
 write(row, step, y + (i / y_step * n * y_step + i % y_step), y_step, n, best, sum);
 )",
-                                      .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kHeader});
   return kernel;
 }
 
 // Rows side by side, y_step of them: a thread has up to 32.
 const kernel::Kernel& columns_kernel() {
-  static const kernel::Kernel kernel({.name = "softmax_columns",
-                                      .inputs = {"x"},
-                                      .outputs = {"y"},
-                                      .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "softmax_columns",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = R"(
 const int last = x_ndim - 1;
 const long step = x_strides[last];
 const long n = x_shape[last];
@@ -193,7 +196,7 @@ for (long k = 0; k < n; ++k) {
   for (int j = 0; j < width; ++j) to[k * y_step + j] = R(values[j]);
 }
 )",
-                                      .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kHeader});
   return kernel;
 }
 
@@ -206,23 +209,25 @@ const long length = metal::min(piece_length, n - begin);
 )";
 
 const kernel::Kernel& pieces_kernel() {
-  static const kernel::Kernel kernel({.name = "softmax_pieces",
-                                      .inputs = {"x"},
-                                      .outputs = {"largests", "sums"},
-                                      .source = std::string(kRow) + kPiece + R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "softmax_pieces",
+                         .inputs = {"x"},
+                         .outputs = {"largests", "sums"},
+                         .source = std::string(kRow) + kPiece + R"(
 const A best = largest<HALF>(row + begin * step, length, step);
 largests[i * pieces + piece] = best;
 sums[i * pieces + piece] = sum_of_powers(row + begin * step, length, step, best);
 )",
-                                      .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kHeader});
   return kernel;
 }
 
 const kernel::Kernel& join_kernel() {
-  static const kernel::Kernel kernel({.name = "softmax_join",
-                                      .inputs = {"x", "largests", "sums"},
-                                      .outputs = {"y"},
-                                      .source = std::string(kRow) + kPiece + R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "softmax_join",
+                         .inputs = {"x", "largests", "sums"},
+                         .outputs = {"y"},
+                         .source = std::string(kRow) + kPiece + R"(
 const A best = largest<false>(largests + i * pieces, pieces, 1);
 A sum = A(0);
 for (long p = 0; p < pieces; ++p) {
@@ -234,7 +239,7 @@ for (long p = 0; p < pieces; ++p) {
 const long to = i / y_step * n * y_step + i % y_step + begin * y_step;
 write(row + begin * step, step, y + to, y_step, length, best, sum);
 )",
-                                      .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kHeader});
   return kernel;
 }
 

@@ -7,6 +7,7 @@
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/array/views.h"
+#include "holdfast/base/never_destroyed.h"
 
 namespace holdfast {
 namespace {
@@ -18,8 +19,8 @@ using array::Layout;
 // inner, or (SINGLE, where that has one element) the positions. DENSE: the elements of inner lie
 // side by side.
 const kernel::Kernel& take_kernel() {
-  static const kernel::Kernel kernel(
-      {.name = "take", .inputs = {"x", "indices"}, .outputs = {"y"}, .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(
+      kernel::Definition{.name = "take", .inputs = {"x", "indices"}, .outputs = {"y"}, .source = R"(
 #if SINGLE
 const long position = thread_position_in_grid.x;
 const long inner = 0;
