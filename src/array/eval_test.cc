@@ -60,6 +60,13 @@ const Kernel& broken() {
   return kernel;
 }
 
+// Instrumented, a tenth shows the same: no stack holds a frame for each.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int kMillion = 100'000;
+#else
+constexpr int kMillion = 1'000'000;
+#endif
+
 TEST(Eval, nothing_is_computed_before_somebody_asks) {
   const Array x(std::vector<float>{1, 2, 3});
   const Array y = call(plus_one(), x);
@@ -70,13 +77,13 @@ TEST(Eval, nothing_is_computed_before_somebody_asks) {
 
 TEST(Eval, a_chain_of_a_million_nodes_evaluates_and_goes_away) {
   Array x = full({1}, 0.0);
-  for (int i = 0; i < 1'000'000; ++i) x = call(plus_one(), x);
-  EXPECT_EQ(x.item<float>(), 1'000'000.0F);
+  for (int i = 0; i < kMillion; ++i) x = call(plus_one(), x);
+  EXPECT_EQ(x.item<float>(), static_cast<float>(kMillion));
 }
 
 TEST(Eval, a_chain_of_a_million_nodes_that_nobody_evaluates_goes_away) {
   Array x = full({1}, 0.0);
-  for (int i = 0; i < 1'000'000; ++i) x = call(plus_one(), x);
+  for (int i = 0; i < kMillion; ++i) x = call(plus_one(), x);
   x = Array();
 }
 

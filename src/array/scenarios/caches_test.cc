@@ -328,7 +328,12 @@ ARRAY_SCENARIO(a_caller_that_makes_100000_variants) {
   const bool simulated = world.mode() == World::Mode::adversary;
   const size_t limit = simulated ? 8 : 100;
   // The full number in one mode is enough; 10,000 are a hundred times the limit.
-  const int64_t count = simulated ? 48 : world.mode() == World::Mode::plain ? 100'000 : 10'000;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  constexpr int64_t kMost = 10'000;
+#else
+  constexpr int64_t kMost = 100'000;
+#endif
+  const int64_t count = simulated ? 48 : world.mode() == World::Mode::plain ? kMost : 10'000;
   const Start start(world, std::make_shared<StubToolchain>(), nullptr, {.variants = limit});
   make_variants(start, count, limit / 2, limit);
   if (world.has_faults()) return;
