@@ -13,6 +13,7 @@ using kernel::Dtype;
 using kernel::Float16;
 using kernel::size_of;
 
+// NOLINTNEXTLINE(readability-identifier-naming): bool is taken
 inline constexpr Dtype bool_ = Dtype::bool_;
 inline constexpr Dtype int8 = Dtype::int8;
 inline constexpr Dtype uint8 = Dtype::uint8;

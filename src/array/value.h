@@ -61,7 +61,8 @@ class Value {
 
   Node* node_ = nullptr;
   mutable std::atomic<uint32_t> users_{0};
-  enum : uint8_t { kHasMemory = 1, kAbandoned = 2 };
+  static constexpr uint8_t kHasMemory = 1;
+  static constexpr uint8_t kAbandoned = 2;
   mutable std::atomic<uint8_t> flags_{0};
   bool donatable_ = true;
   Dtype dtype_ = Dtype::float32;

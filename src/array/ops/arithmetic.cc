@@ -8,7 +8,6 @@ namespace holdfast {
 namespace {
 
 using array::binary;
-using array::Expression;
 using array::ResultType;
 using array::unary;
 

@@ -148,7 +148,7 @@ class Copy final : public Operation {
 // Inputs: the array, the update, of the slice's shape and the array's dtype.
 class SliceUpdate final : public Operation {
  public:
-  explicit SliceUpdate(array::Layout slice) : slice_(std::move(slice)) {}
+  explicit SliceUpdate(const array::Layout& slice) : slice_(slice) {}
   std::string_view name() const noexcept override { return "slice_update"; }
   bool takes_inputs() const noexcept override { return true; }
   void record(Encoder& encoder) const override {

@@ -259,7 +259,7 @@ Operand pack(Encoder& encoder, Matrices x, int64_t width, Dtype dtype) {
   if (x.is_one()) x.take_one();
   const int64_t panels = ceil_div(x.columns, width);
   const int64_t count = elements(x.batch.shape);
-  const Operand to = encoder.scratch({count, panels, x.rows, width}, dtype);
+  Operand to = encoder.scratch({count, panels, x.rows, width}, dtype);
   const kernel::Size3 grid{array::grid_axis(panels, "matmul"),
                            array::grid_axis(ceil_div(x.rows, kPackDepth), "matmul"),
                            array::grid_axis(count, "matmul")};
@@ -384,8 +384,8 @@ Array matmul(const Array& a, const Array& b, const On& on) {
   Shape shape = batch;
   shape.push_back(inputs[0].shape(-2));
   shape.push_back(inputs[1].shape(-1));
-  const Array product = apply(make_ref<const MatmulOperation>(batch), inputs,
-                              {shape, promote(a.dtype(), b.dtype())}, on);
+  Array product = apply(make_ref<const MatmulOperation>(batch), inputs,
+                        {shape, promote(a.dtype(), b.dtype())}, on);
   if (a.ndim() == 1 && b.ndim() == 1) return squeeze(product, {-2, -1});
   if (a.ndim() == 1) return squeeze(product, {-2});
   if (b.ndim() == 1) return squeeze(product, {-1});

@@ -26,7 +26,7 @@ struct ArrayRigOptions {
 // stream is this task's for as long as the rig lives; other tasks say `UseStream` themselves.
 class ArrayRig {
  public:
-  explicit ArrayRig(testing::World& world, ArrayRigOptions options = {})
+  explicit ArrayRig(testing::World& world, const ArrayRigOptions& options = {})
       : ArrayRig(world, world.open(options.device), options) {}
   ~ArrayRig() { world_.detach(device.context().get()); }
   ArrayRig(const ArrayRig&) = delete;
