@@ -58,7 +58,8 @@ Array total_of(const Array& heap) {
 
 // Integers below 2^24, which float32 adds exactly.
 float expected_total(int64_t length, int64_t launch) {
-  return static_cast<float>(length * launch + length * (length - 1) / 2);
+  const int64_t pairs = length * (length - 1) / 2;
+  return static_cast<float>(length * launch + pairs);
 }
 
 // A heap that is displaced by a larger one when it is too small.
