@@ -82,9 +82,13 @@ TEST(Eval, a_chain_of_a_million_nodes_evaluates_and_goes_away) {
 }
 
 TEST(Eval, a_chain_of_a_million_nodes_that_nobody_evaluates_goes_away) {
-  Array x = full({1}, 0.0);
+  const Array first = full({1}, 0.0);
+  Array x = first;
   for (int i = 0; i < kMillion; ++i) x = call(plus_one(), x);
+  EXPECT_EQ(first.value()->users(), 2U) << "its own, and the first node's";
   x = Array();
+  EXPECT_EQ(first.value()->users(), 1U) << "the whole chain is gone";
+  EXPECT_FALSE(first.is_recorded());
 }
 
 TEST(Eval, a_diamond_computes_the_shared_node_once) {

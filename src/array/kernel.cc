@@ -74,22 +74,6 @@ class KernelOperation final : public Operation {
   KernelCall call_;
 };
 
-void check_threadgroup(const kernel::Kernel& kernel, const KernelCall& call,
-                       const hal::DeviceInfo& device) {
-  const Size3& g = call.threadgroup;
-  if (g.empty()) {
-    refuse(kernel, call, fmt::format("a threadgroup of {} x {} x {} has no thread", g.x, g.y, g.z));
-  }
-  const uint32_t limit = device.max_group_threads;
-  if (g.x > limit || g.y > limit || g.z > limit || uint64_t{g.x} * g.y * g.z > limit) {
-    refuse(
-        kernel, call,
-        fmt::format("a threadgroup of {} x {} x {} threads is too large: device '{}' allows {} in "
-                    "all",
-                    g.x, g.y, g.z, device.name, limit));
-  }
-}
-
 void check_counts(const kernel::Kernel& kernel, const std::vector<Array>& inputs,
                   const KernelCall& call) {
   const kernel::Definition& d = kernel.definition();
@@ -156,7 +140,8 @@ std::vector<Array> Kernel::operator()(std::vector<Array> inputs, KernelCall call
     outputs.push_back({all[i].shape(), all[i].dtype()});
   }
   Ref<array::StreamState> stream = array::stream_for({all.data(), all.size()}, call.on);
-  check_threadgroup(kernel_, call, stream->device().context->device()->info());
+  kernel::check_threadgroup(kernel_, call.label, call.threadgroup,
+                            stream->device().context->device()->info());
   std::string label = call.label;
   return array::apply(make_ref<const KernelOperation>(kernel_, std::move(call)), std::move(all),
                       {outputs.data(), outputs.size()}, std::move(stream), std::move(label));

@@ -18,8 +18,7 @@ namespace holdfast::array {
 class Plan {
  public:
   // Wide enough for independent nodes to meet, narrow enough that what a window keeps alive is
-  // little beside what a graph needs; no row of the benchmarks depends on it by more than their
-  // spread.
+  // little beside what a graph needs. Chosen, not measured.
   static constexpr size_t kWindow = 256;
 
   explicit Plan(std::span<const Array> roots);

@@ -230,8 +230,8 @@ struct KeySequence {
   uint64_t next = 0;
 };
 KeySequence& key_sequence() {
-  static auto* const forever = new KeySequence;  // NOLINT: of use until the process is gone
-  return *forever;
+  static NeverDestroyed<KeySequence> of_process;
+  return of_process.get();
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ class CheckedLaunch {
       : kernel_(kernel), launch_(launch) {
     const Definition& d = kernel.definition();
     check_counts(kernel, launch);
-    check_sizes(device);
+    check_threadgroup(kernel, launch.label, launch.threadgroup, device);
     add(launch.inputs, d.inputs, false);
     add(launch.in_place, d.in_place, true);
     add(launch.outputs, d.outputs, true);
@@ -79,22 +79,6 @@ class CheckedLaunch {
   }
 
  private:
-  void check_sizes(const hal::DeviceInfo& device) const {
-    const Size3& g = launch_.threadgroup;
-    if (g.empty()) {
-      refuse(kernel_, launch_.label,
-             fmt::format("a threadgroup of {} x {} x {} has no thread", g.x, g.y, g.z));
-    }
-    // Each by itself first: the product may not fit.
-    const uint32_t limit = device.max_group_threads;
-    if (g.x > limit || g.y > limit || g.z > limit || threads_of(g) > limit) {
-      refuse(kernel_, launch_.label,
-             fmt::format("a threadgroup of {} x {} x {} threads is too large: device '{}' allows "
-                         "{} in all",
-                         g.x, g.y, g.z, device.name, limit));
-    }
-  }
-
   void add(std::span<const ArrayRef> arrays, std::span<const std::string> names, bool written) {
     for (size_t i = 0; i < arrays.size(); ++i) add(arrays[i], names[i], written);
   }
@@ -323,6 +307,23 @@ const Native* find_native(const Definition& definition, std::span<const NativeKi
 }
 
 }  // namespace
+
+void check_threadgroup(const Kernel& kernel, std::string_view label, const Size3& threadgroup,
+                       const hal::DeviceInfo& device) {
+  const Size3& g = threadgroup;
+  if (g.empty()) {
+    refuse(kernel, label,
+           fmt::format("a threadgroup of {} x {} x {} has no thread", g.x, g.y, g.z));
+  }
+  // Each by itself first: the product may not fit.
+  const uint32_t limit = device.max_group_threads;
+  if (g.x > limit || g.y > limit || g.z > limit || threads_of(g) > limit) {
+    refuse(kernel, label,
+           fmt::format("a threadgroup of {} x {} x {} threads is too large: device '{}' allows "
+                       "{} in all",
+                       g.x, g.y, g.z, device.name, limit));
+  }
+}
 
 KernelRuntime::KernelRuntime(const Ref<runtime::Context>& context)
     : KernelRuntime(context, Options{}) {}

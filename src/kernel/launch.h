@@ -45,6 +45,10 @@ struct Launch {
   std::string_view label{};
 };
 
+// UsageError for a threadgroup that is empty or larger than the device allows: it says the limit.
+void check_threadgroup(const Kernel& kernel, std::string_view label, const Size3& threadgroup,
+                       const hal::DeviceInfo& device);
+
 // The kernels of one Context: variants in memory and on disk. Thread-safe; keeps the Context's
 // device alive, not the Context. In a forked child every call raises UsageError.
 class KernelRuntime {
