@@ -108,12 +108,6 @@ class Run final : public sync::Scheduler {
     }
     owners_.push_back({mutex, running_});
   }
-  bool try_take(const void* mutex) noexcept override {
-    switch_point("try to lock", {});
-    if (owned(mutex)) return false;
-    owners_.push_back({mutex, running_});
-    return true;
-  }
   void give(const void* mutex, bool may_switch) noexcept override {
     std::erase_if(owners_, [&](const Owner& owner) { return owner.mutex == mutex; });
     if (may_switch) switch_point("unlock", here());

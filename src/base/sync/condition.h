@@ -50,7 +50,7 @@ class Condition {
     lock.lock_.unlock();
     scheduler.give(mutex, false);
     const bool notified = scheduler.wait(this, deadline, where);
-    lock.lock(where);
+    lock.take(where);
     return notified;
   }
 

@@ -3,6 +3,7 @@
 #include <mutex>
 #include <utility>
 
+#include "holdfast/base/sync/annotations.h"
 #include "holdfast/base/sync/scheduler.h"
 
 namespace holdfast::sync {
@@ -11,11 +12,17 @@ class Condition;
 
 // Not recursive. Held only through a Lock, for a few instructions: never while waiting for a
 // device, compiling, calling users' code, or dropping what may run a destructor of theirs.
-class Mutex {
+class HOLDFAST_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
+
+  // Whether another thread could have taken it just now. For tests.
+  bool is_free() {
+    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+    return lock.owns_lock();
+  }
 
  private:
   friend class Lock;
@@ -24,7 +31,7 @@ class Mutex {
 
 // A mutex that no scheduler knows, for what simulates or schedules itself. Whoever holds it touches
 // memory and nothing else: no other lock, no callback, no destructor of others.
-class LeafMutex {
+class HOLDFAST_CAPABILITY("mutex") LeafMutex {
  public:
   LeafMutex() = default;
   LeafMutex(const LeafMutex&) = delete;
@@ -35,51 +42,46 @@ class LeafMutex {
   std::mutex mutex_;
 };
 
-class LeafLock {
+class HOLDFAST_SCOPED_CAPABILITY LeafLock {
  public:
-  explicit LeafLock(LeafMutex& mutex) : lock_(mutex.mutex_) {}
-  void unlock() { lock_.unlock(); }
-  void lock() { lock_.lock(); }
+  explicit LeafLock(LeafMutex& mutex) HOLDFAST_ACQUIRE(mutex) : lock_(mutex.mutex_) {}
+  ~LeafLock() HOLDFAST_RELEASE() {}  // NOLINT(modernize-use-equals-default): carries the attribute
+  LeafLock(const LeafLock&) = delete;
+  LeafLock& operator=(const LeafLock&) = delete;
+  void unlock() HOLDFAST_RELEASE() { lock_.unlock(); }
+  void lock() HOLDFAST_ACQUIRE() { lock_.lock(); }
 
  private:
   std::unique_lock<std::mutex> lock_;
 };
 
-class Lock {
+class HOLDFAST_SCOPED_CAPABILITY Lock {
  public:
-  explicit Lock(Mutex& mutex, const Where& where = Where::current())
+  explicit Lock(Mutex& mutex, const Where& where = Where::current()) HOLDFAST_ACQUIRE(mutex)
       : lock_(mutex.mutex_, std::defer_lock) {
-    lock(where);
+    take(where);
   }
-  Lock(Lock&&) noexcept = default;
-  Lock& operator=(Lock&&) = delete;
-  ~Lock() {
-    if (lock_.owns_lock()) unlock();
+  Lock(const Lock&) = delete;
+  Lock& operator=(const Lock&) = delete;
+  ~Lock() HOLDFAST_RELEASE() {
+    if (lock_.owns_lock()) give();
   }
 
   // For the rare function that must step outside for a while; the destructor copes with both.
-  void unlock() {
+  void unlock() HOLDFAST_RELEASE() { give(); }
+  void lock(const Where& where = Where::current()) HOLDFAST_ACQUIRE() { take(where); }
+  bool owns() const noexcept { return lock_.owns_lock(); }
+
+ private:
+  friend class Condition;
+  void give() {
     std::mutex* const mutex = lock_.mutex();
     lock_.unlock();
     if (Scheduler* scheduler = Scheduler::current()) scheduler->give(mutex, true);
   }
-  void lock(const Where& where = Where::current()) {
+  void take(const Where& where) {
     if (Scheduler* scheduler = Scheduler::current()) scheduler->take(lock_.mutex(), where);
     lock_.lock();
-  }
-  bool owns() const noexcept { return lock_.owns_lock(); }
-
-  static Lock try_take(Mutex& mutex) { return Lock(mutex, std::try_to_lock); }
-
- private:
-  friend class Condition;
-  Lock(Mutex& mutex, std::try_to_lock_t) : lock_(mutex.mutex_, std::defer_lock) {
-    Scheduler* const scheduler = Scheduler::current();
-    if (scheduler == nullptr) {
-      (void)lock_.try_lock();
-    } else if (scheduler->try_take(lock_.mutex())) {
-      lock_.lock();
-    }
   }
   std::unique_lock<std::mutex> lock_;
 };

@@ -57,7 +57,6 @@ class Scheduler {
   // A mutex is known by its address. take() returns once the task may have it; the caller then
   // locks it, which cannot block. give() after it was unlocked.
   virtual void take(const void* mutex, const Where& where) noexcept = 0;
-  virtual bool try_take(const void* mutex) noexcept = 0;
   virtual void give(const void* mutex, bool may_switch) noexcept = 0;
   // Sleeps until notified (true) or until the deadline. Nothing runs between the caller's last
   // unlock and this, where that was given without a switch.
