@@ -82,7 +82,7 @@ endfunction()
 # library and fmt and, for TEST, GoogleTest, parsed once for all targets with the same options. Lint
 # and the release build go without, so every file still includes what it uses.
 set(holdfast_precompiled_LIBRARY <algorithm> <array> <atomic> <chrono> <condition_variable> <cstddef>
-  <cstdint> <cstring> <deque> <exception> <filesystem> <functional> <iterator> <limits> <map> <memory>
+  <cstdint> <cstring> <deque> <exception> <functional> <iterator> <limits> <map> <memory>
   <mutex> <numeric> <optional> <source_location> <span> <sstream> <stdexcept> <string> <string_view>
   <thread> <tuple> <type_traits> <unordered_map> <utility> <variant> <vector> <fmt/format.h>)
 set(holdfast_precompiled_TEST ${holdfast_precompiled_LIBRARY} <gtest/gtest.h> <gmock/gmock.h>)
