@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Runs one of clang's checks on sources of the dev build.
+
+  clang_check.py tidy [--seconds N] [FILE...]            clang-tidy, with .clang-tidy
+  clang_check.py thread-safety [--seconds N] [FILE...]   -Wthread-safety: which mutex guards what
+
+FILEs are relative to the root; one per line on standard input where none is named. A file that passed
+before with the same content, its headers and tools included, is not checked again (tools/ci/stamp.py).
+A file that was not checked when N seconds were over is named, and the check fails.
+"""
+import argparse
+import concurrent.futures
+import hashlib
+import json
+import os
+import pathlib
+import shlex
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = ROOT / "build" / "dev"
+sys.path.insert(0, str(ROOT / "tools" / "ci"))
+import stamp  # noqa: E402
+
+TOOLS = {"tidy": "clang-tidy-16", "thread-safety": "clang++-16"}
+
+
+def without_precompiled_header(arguments):
+    """clang cannot read GCC's; and so every file is checked with what it includes itself."""
+    kept, skip = [], False
+    for argument in arguments:
+        if skip:
+            skip = False
+        elif argument == "-include":
+            skip = True
+        elif argument not in ("-Winvalid-pch", "-fpch-preprocess"):
+            kept.append(argument)
+    return kept
+
+
+def commands():
+    """file -> compiler arguments, without launcher, output and dependency file."""
+    result = {}
+    for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        arguments = shlex.split(entry["command"])
+        compiler = next(i for i, a in enumerate(arguments)
+                        if os.path.basename(a).startswith(("c++", "g++", "clang++")))
+        arguments = without_precompiled_header(arguments[compiler:])
+        output = arguments.index("-o")
+        del arguments[output:output + 2]
+        file = pathlib.Path(entry["file"])
+        if file.is_relative_to(ROOT) and not file.is_relative_to(ROOT / "build"):
+            result[str(file.relative_to(ROOT))] = arguments
+    return result
+
+
+def write_database(database) -> pathlib.Path:
+    folder = BUILD / "lint"
+    folder.mkdir(parents=True, exist_ok=True)
+    entries = [{"directory": str(BUILD), "file": str(ROOT / file), "arguments": arguments}
+               for file, arguments in database.items()]
+    (folder / "compile_commands.json").write_text(json.dumps(entries))
+    return folder
+
+
+class Contents:
+    """The bytes of the project's files, as digests; each is read once."""
+
+    def __init__(self):
+        self._digests = {}
+        self._headers = sorted(
+            p for folder in ("src", "include", "tools")
+            for p in (ROOT / folder).rglob("*.h"))
+        self._dependencies = self._from_ninja()
+
+    @staticmethod
+    def _from_ninja():
+        """object -> what it was made from, as the build found out."""
+        answer = subprocess.run(["ninja", "-C", str(BUILD), "-t", "deps"], capture_output=True,
+                                text=True, check=False)
+        result, source = {}, None
+        for line in answer.stdout.splitlines():
+            if line and not line.startswith(" "):
+                source, known = None, line.endswith("(VALID)")
+                current = []
+            elif line.strip():
+                path = os.path.normpath(os.path.join(BUILD, line.strip()))
+                path = os.path.realpath(path)
+                if source is None:
+                    source = path
+                    if known:
+                        result[source] = current
+                if path.startswith(str(ROOT) + os.sep):
+                    current.append(path)
+        return result
+
+    def digest(self, path) -> bytes:
+        path = str(path)
+        if path not in self._digests:
+            data = pathlib.Path(path).read_bytes()
+            self._digests[path] = hashlib.sha256(data).digest()
+        return self._digests[path]
+
+    def key(self, parts, file: str) -> str:
+        source = str(ROOT / file)
+        needed = self._dependencies.get(source)
+        if needed is None:  # not built yet: any header may matter
+            needed = [source, *map(str, self._headers)]
+        whole = hashlib.sha256()
+        for part in parts:
+            stamp.add(whole, part)
+        for path in sorted(set(needed)):
+            stamp.add(whole, os.path.relpath(path, ROOT).encode())
+            stamp.add(whole, self.digest(path))
+        return whole.hexdigest()
+
+
+def command_for(check: str, file: str, arguments, database: pathlib.Path):
+    if check == "tidy":
+        # The compiler's own warnings are the build's business; clang does not know all of their names.
+        return ["clang-tidy-16", "--quiet", "-p", str(database), "--extra-arg=-w", str(ROOT / file)]
+    return ["clang++-16", *arguments[1:], "-fsyntax-only", "-Wno-everything", "-Wthread-safety",
+            "-Werror"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("check", choices=sorted(TOOLS))
+    parser.add_argument("--seconds", type=int, default=0)
+    parser.add_argument("files", nargs="*")
+    options = parser.parse_args()
+
+    database = commands()
+    folder = write_database(database)
+    files = options.files or [line for line in sys.stdin.read().splitlines() if line]
+    unknown = [file for file in files if file not in database]
+    files = [file for file in files if file in database]
+    for file in unknown:
+        print(f"  not part of the dev build: {file}")
+
+    version = subprocess.run([TOOLS[options.check], "--version"], capture_output=True, check=True).stdout
+    packages = stamp.packages()
+    contents = Contents()
+
+    def stamp_of(file: str) -> pathlib.Path:
+        arguments = "\0".join(database[file]).replace(str(ROOT), "")
+        parts = [version, packages, (ROOT / ".clang-tidy").read_bytes(), arguments.encode()]
+        return stamp.stamp_file(options.check, contents.key(parts, file))
+
+    stamps = {file: stamp_of(file) for file in files}
+    todo = [file for file in files if not stamps[file].exists()]
+    print(f"{options.check}: {len(files)} files, {len(files) - len(todo)} of them passed before with "
+          "the same content")
+    deadline = time.monotonic() + options.seconds if options.seconds else None
+    failed, late = [], []
+
+    def check(file: str) -> None:
+        if deadline is not None and time.monotonic() >= deadline:
+            late.append(file)
+            return
+        run = subprocess.run(command_for(options.check, file, database[file], folder), cwd=BUILD,
+                             capture_output=True, text=True, check=False)
+        if run.returncode == 0:
+            stamp.put(stamps[file])
+            return
+        failed.append(file)
+        lines = [line for line in (run.stdout + run.stderr).splitlines()
+                 if not line.endswith(("warnings generated.", "warning generated."))]
+        print(f"  {file}: FAILED\n" + "\n".join(lines), flush=True)
+
+    with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
+        list(pool.map(check, todo))
+    for file in late:
+        print(f"  out of time, not checked: {file}")
+    if failed or late:
+        print(f"{options.check}: {len(failed)} failed, {len(late)} not checked in "
+              f"{options.seconds} seconds", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
