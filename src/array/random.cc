@@ -226,8 +226,8 @@ Array random(RandomUse use, const Shape& shape, Dtype dtype, RandomKey key, cons
 
 struct KeySequence {
   sync::LeafMutex mutex;  // guards the rest
-  uint64_t seed = 0;
-  uint64_t next = 0;
+  uint64_t seed HOLDFAST_GUARDED_BY(mutex) = 0;
+  uint64_t next HOLDFAST_GUARDED_BY(mutex) = 0;
 };
 KeySequence& key_sequence() {
   static NeverDestroyed<KeySequence> of_process;

@@ -38,10 +38,10 @@ class HostTimeline final : public Timeline {
     TimelineValue value;
     UniqueFd descriptor;
   };
-  void resolve_locked(uint64_t value);
+  void resolve_locked(uint64_t value) HOLDFAST_REQUIRES(mutex_);
   // What a simulation knows it by.
   uint64_t schedule_object() const noexcept;
-  void wake_locked();
+  void wake_locked() HOLDFAST_REQUIRES(mutex_);
 
   std::atomic<uint64_t> resolved_{0};
   FailedValues failures_;
@@ -52,7 +52,7 @@ class HostTimeline final : public Timeline {
 
   mutable sync::Mutex mutex_;  // guards changes of the above, and:
   mutable sync::Condition resolved_changed_;
-  std::vector<Exported> exported_;
+  std::vector<Exported> exported_ HOLDFAST_GUARDED_BY(mutex_);
 };
 
 // A descriptor that becomes readable once the Point is resolved, for Points that no device owns;

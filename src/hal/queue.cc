@@ -60,9 +60,11 @@ std::optional<Queue::Turn> Queue::take_turn(sync::Deadline deadline) {
   if (turn_taker_ == sync::this_task()) {
     throw UsageError(fmt::format("a task that has the turn of {} asks for it again", name_));
   }
-  if (!turn_free_.wait_until(lock, deadline, [&] { return turn_taker_ == nullptr; })) {
-    return std::nullopt;
-  }
+  const auto is_free = [&] {
+    turn_mutex_.assert_held();
+    return turn_taker_ == nullptr;
+  };
+  if (!turn_free_.wait_until(lock, deadline, is_free)) return std::nullopt;
   turn_taker_ = sync::this_task();
   return Turn(Ref<Queue>(this));
 }

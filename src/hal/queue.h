@@ -142,11 +142,12 @@ class Queue : public RefCounted {
 
   sync::Mutex turn_mutex_;  // guards turn_taker_
   sync::Condition turn_free_;
-  const void* turn_taker_ = nullptr;  // the task that took the turn, while it is taken
-  TimelineValue last_value_;          // guarded by having the turn
+  const void* turn_taker_ HOLDFAST_GUARDED_BY(turn_mutex_) =
+      nullptr;                // the task that took the turn, while it is taken
+  TimelineValue last_value_;  // guarded by having the turn
 
   mutable sync::Mutex mutex_;  // guards in_flight_
-  std::deque<std::unique_ptr<Submission>> in_flight_;
+  std::deque<std::unique_ptr<Submission>> in_flight_ HOLDFAST_GUARDED_BY(mutex_);
   std::atomic<uint32_t> in_flight_count_{0};
 };
 

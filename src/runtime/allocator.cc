@@ -91,16 +91,16 @@ struct Allocator::State {
   uint32_t fork_generation = sync::fork_generation();
 
   mutable sync::Mutex mutex;  // guards all below
-  std::array<Kind, hal::kMemoryKinds> kinds;
-  std::unordered_map<uint64_t, std::unique_ptr<LaneCache>> lanes;
-  uint64_t last_lane = 0;
-  LaneCache* last_cache = nullptr;
-  Bytes memory_limit;
-  Bytes cache_limit = kMaxBytes;
-  bool closed = false;
-  MemoryStats stats;
+  std::array<Kind, hal::kMemoryKinds> kinds HOLDFAST_GUARDED_BY(mutex);
+  std::unordered_map<uint64_t, std::unique_ptr<LaneCache>> lanes HOLDFAST_GUARDED_BY(mutex);
+  uint64_t last_lane HOLDFAST_GUARDED_BY(mutex) = 0;
+  LaneCache* last_cache HOLDFAST_GUARDED_BY(mutex) = nullptr;
+  Bytes memory_limit HOLDFAST_GUARDED_BY(mutex);
+  Bytes cache_limit HOLDFAST_GUARDED_BY(mutex) = kMaxBytes;
+  bool closed HOLDFAST_GUARDED_BY(mutex) = false;
+  MemoryStats stats HOLDFAST_GUARDED_BY(mutex);
 
-  LaneCache* lane_cache(hal::LaneId lane) {
+  LaneCache* lane_cache(hal::LaneId lane) HOLDFAST_REQUIRES(mutex) {
     if (last_cache != nullptr && last_lane == lane.value) return last_cache;
     const auto found = lanes.find(lane.value);
     if (found == lanes.end()) return nullptr;
@@ -109,14 +109,14 @@ struct Allocator::State {
     return last_cache;
   }
 
-  void erase_lane_if_done(uint64_t lane, const LaneCache& cache) {
+  void erase_lane_if_done(uint64_t lane, const LaneCache& cache) HOLDFAST_REQUIRES(mutex) {
     if (!cache.forgotten || cache.nodes > 0) return;
     if (last_lane == lane) last_cache = nullptr;
     lanes.erase(lane);
   }
 
   // Unless the lane is gone.
-  void link_to_lane(RangeNode& node, hal::LaneId lane) {
+  void link_to_lane(RangeNode& node, hal::LaneId lane) HOLDFAST_REQUIRES(mutex) {
     LaneCache* const known = lane_cache(lane);
     if (known == nullptr || known->forgotten) return;
     LaneCache& cache = *known;
@@ -129,7 +129,7 @@ struct Allocator::State {
     ++cache.nodes;
   }
 
-  void unlink_from_lane(RangeNode& node) {
+  void unlink_from_lane(RangeNode& node) HOLDFAST_REQUIRES(mutex) {
     if (!node.lane) return;
     const uint64_t lane = node.lane.value;
     LaneCache& cache = *lane_cache(node.lane);
@@ -145,12 +145,12 @@ struct Allocator::State {
     erase_lane_if_done(lane, cache);
   }
 
-  Kind& kind_of(const RangeNode& node) {
+  Kind& kind_of(const RangeNode& node) HOLDFAST_REQUIRES(mutex) {
     return kinds[static_cast<unsigned>(node.block->buffer->kind())];
   }
 
   // A range that nobody uses and nothing waits for.
-  void release(RangeNode& node, Garbage& garbage) {
+  void release(RangeNode& node, Garbage& garbage) HOLDFAST_REQUIRES(mutex) {
     Block& block = *node.block;
     Kind& kind = kind_of(node);
     if (block.imported) {
@@ -166,7 +166,7 @@ struct Allocator::State {
     if (cache_limit != kMaxBytes) trim(cache_limit, garbage);
   }
 
-  void remove_block(Kind& kind, Block& block, Garbage& garbage) {
+  void remove_block(Kind& kind, Block& block, Garbage& garbage) HOLDFAST_REQUIRES(mutex) {
     if (!block.imported) stats.reserved -= block.buffer->size();
     --stats.device_buffers;
     garbage.push_back(std::move(block.buffer));
@@ -176,7 +176,7 @@ struct Allocator::State {
     kind.blocks.pop_back();
   }
 
-  void trim(Bytes keep, Garbage& garbage) {
+  void trim(Bytes keep, Garbage& garbage) HOLDFAST_REQUIRES(mutex) {
     for (Kind& kind : kinds) {
       for (size_t i = kind.blocks.size(); i-- > 0;) {
         if (pooled() <= keep) return;
@@ -220,16 +220,18 @@ struct Allocator::State {
     return best;
   }
 
-  Bytes pooled() const {
+  Bytes pooled() const HOLDFAST_REQUIRES(mutex) {
     Bytes all;
     for (const Kind& kind : kinds) all += kind.pool.free_bytes();
     return all;
   }
 
-  Bytes limit() const { return memory_limit ? std::min(memory_limit, device_limit) : device_limit; }
+  Bytes limit() const HOLDFAST_REQUIRES(mutex) {
+    return memory_limit ? std::min(memory_limit, device_limit) : device_limit;
+  }
 
   Ref<hal::Allocation> make_live(RangeNode& node, Bytes size, std::string&& name,
-                                 const std::source_location& site = {}) {
+                                 const std::source_location& site = {}) HOLDFAST_REQUIRES(mutex) {
     const ByteRange range{node.range.offset, size};
     auto allocation =
         make_ref<hal::Allocation>(node.block->buffer, range, std::move(name), &node, site);
@@ -275,6 +277,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   State::Kind& kind = s.kinds[static_cast<unsigned>(request.kind)];
 
   const auto reuse = [&](RangeNode& node) {
+    s.mutex.assert_held();
     detach(node);
     s.unlink_from_lane(node);
     deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
@@ -449,6 +452,7 @@ Allocator::Garbage Allocator::ticket_over(hal::Ticket& ticket) {
 }
 
 void Allocator::release_deferred(RangeNode& node, Garbage& garbage) {
+  state_->mutex.assert_held();
   node.frontier.clear();
   state_->unlink_from_lane(node);
   deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);

@@ -230,7 +230,11 @@ hal::CloseReport Core::close() {
     // Another task is at it. It cannot be waited for by code that it may have to wait for itself.
     const bool may_wait = hal::Queue::executing() == nullptr && reaper_task_ != sync::this_task();
     sync::Lock lock(close_mutex_);
-    if (may_wait) close_done_.wait(lock, [&] { return report_.has_value(); });
+    const auto is_closed = [&] {
+      close_mutex_.assert_held();
+      return report_.has_value();
+    };
+    if (may_wait) close_done_.wait(lock, is_closed);
     return report_.value_or(hal::CloseReport{1, "another task is closing the context"});
   }
   const sync::Deadline deadline = sync::Deadline::after(options_.shutdown_bound);

@@ -178,7 +178,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   sync::Mutex
       access_mutex_;  // with access_changed_, for those who wait for a readback or for precedence
   sync::Condition access_changed_;
-  uint64_t accesses_ended_ = 0;  // guarded by access_mutex_
+  uint64_t accesses_ended_ HOLDFAST_GUARDED_BY(access_mutex_) = 0;  // guarded by access_mutex_
   std::atomic<uint32_t> access_waiters_{0};
   std::atomic<uint64_t> access_serial_{0};
   std::atomic<bool> precedence_taken_{false};
@@ -190,14 +190,14 @@ class Core final : public std::enable_shared_from_this<Core> {
 
   sync::Mutex reaper_mutex_;  // guards the four below
   sync::Condition reaper_changed_;
-  bool reaper_stops_ = false;
-  bool reaper_ended_ = true;
+  bool reaper_stops_ HOLDFAST_GUARDED_BY(reaper_mutex_) = false;
+  bool reaper_ended_ HOLDFAST_GUARDED_BY(reaper_mutex_) = true;
   sync::Thread reaper_;
   std::atomic<bool> reaper_sleeps_{false};
   std::atomic<const void*> reaper_task_{nullptr};
   sync::Mutex close_mutex_;  // guards report_
   sync::Condition close_done_;
-  std::optional<hal::CloseReport> report_;
+  std::optional<hal::CloseReport> report_ HOLDFAST_GUARDED_BY(close_mutex_);
 };
 
 // Closes what is still open when main returns.

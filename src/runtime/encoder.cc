@@ -76,18 +76,19 @@ struct Encoder::State {
   explicit State(hal::CommandList first) : list(std::move(first)) {}
 
   mutable sync::Mutex mutex;  // guards all below
-  hal::CommandList list;
-  HazardTracker hazards;
-  bool barrier_due = false;
+  hal::CommandList list HOLDFAST_GUARDED_BY(mutex);
+  HazardTracker hazards HOLDFAST_GUARDED_BY(mutex);
+  bool barrier_due HOLDFAST_GUARDED_BY(mutex) = false;
   // Whether some history names the list's Ticket: then it must be submitted or abandoned, commands
   // or not.
-  bool told = false;
-  bool ended = false;
-  std::vector<hal::Wait> waits;
-  std::vector<hal::Wait>
-      explicit_waits;  // asked for by the user; kept until a list took them along
-  hal::Point last_point;
-  Failure unheard;  // of a list that was refused when another stream's need submitted it
+  bool told HOLDFAST_GUARDED_BY(mutex) = false;
+  bool ended HOLDFAST_GUARDED_BY(mutex) = false;
+  std::vector<hal::Wait> waits HOLDFAST_GUARDED_BY(mutex);
+  std::vector<hal::Wait> explicit_waits
+      HOLDFAST_GUARDED_BY(mutex);  // asked for by the user; kept until a list took them along
+  hal::Point last_point HOLDFAST_GUARDED_BY(mutex);
+  Failure unheard HOLDFAST_GUARDED_BY(
+      mutex);  // of a list that was refused when another stream's need submitted it
 
   // Written under the mutex, read by anybody.
   std::atomic<uint64_t> commands{0};
@@ -125,7 +126,9 @@ void Encoder::check(const PendingCommand& command) const {
 }
 
 void Encoder::check_locked(const PendingCommand& command) const {
-  const hal::CommandList& list = state_->list;
+  const State& s = *state_;
+  s.mutex.assert_held();
+  const hal::CommandList& list = s.list;
   switch (command.kind) {
     case hal::CommandKind::dispatch:
       list.check_dispatch(command.pipeline, command.bindings, command.parameters, command.groups,
@@ -249,6 +252,7 @@ void Encoder::overcome(const hal::AccessHistory::Obstacles& obstacles,
 void Encoder::append_locked(const PendingCommand& command,
                             std::span<HazardTracker::Entry*> entries) {
   State& s = *state_;
+  s.mutex.assert_held();
   const hal::ListId list = s.list.id();
   bool barrier = s.barrier_due;
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -327,6 +331,7 @@ void Encoder::mark_lives(const hal::Allocation& born, hal::ResourceId ended) {
 
 Encoder::Detached Encoder::detach_locked() {
   State& s = *state_;
+  s.mutex.assert_held();
   Detached detached(std::move(s.list), std::move(s.waits), std::move(s.explicit_waits));
   s.waits.clear();
   s.explicit_waits.clear();

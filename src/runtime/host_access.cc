@@ -148,8 +148,10 @@ void Core::wait_for_readbacks(hal::Allocation& allocation, ByteRange range, hal:
           lock.lock();
           // One that has ended is enough for the caller to look again, and to ask for precedence in
           // time.
-          return access_changed_.wait_until(lock, deadline,
-                                            [&] { return accesses_ended_ != before; });
+          return access_changed_.wait_until(lock, deadline, [&] {
+            access_mutex_.assert_held();
+            return accesses_ended_ != before;
+          });
         },
         WaitReason::host_access, limit, fmt::format("a readback of {}", allocation.describe()));
   } catch (...) {

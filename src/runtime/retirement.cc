@@ -102,11 +102,16 @@ void Core::reap() {
       sync::Lock lock(reaper_mutex_);
       if (in_flight() == 0) {
         reaper_sleeps_.store(true);
-        reaper_changed_.wait(
-            lock, [&] { return reaper_stops_ || in_flight() > 0 || !reaper_sleeps_.load(); });
+        reaper_changed_.wait(lock, [&] {
+          reaper_mutex_.assert_held();
+          return reaper_stops_ || in_flight() > 0 || !reaper_sleeps_.load();
+        });
         reaper_sleeps_.store(false);
       }
-      reaper_changed_.wait_until(lock, sync::Deadline::after(idle), [&] { return reaper_stops_; });
+      reaper_changed_.wait_until(lock, sync::Deadline::after(idle), [&] {
+        reaper_mutex_.assert_held();
+        return reaper_stops_;
+      });
       if (reaper_stops_) break;
     }
     const uint64_t now = retired_.load(std::memory_order_relaxed);
@@ -127,7 +132,10 @@ void Core::stop_reaper(sync::Deadline deadline) {
   if (!reaper_.joinable()) return;
   // It may be running a deleter of the user's, which may need a lock that the caller has.
   if (!reaper_.is_current()) {
-    reaper_changed_.wait_until(lock, deadline, [&] { return reaper_ended_; });
+    reaper_changed_.wait_until(lock, deadline, [&] {
+      reaper_mutex_.assert_held();
+      return reaper_ended_;
+    });
   }
   const bool ended = reaper_ended_;
   lock.unlock();

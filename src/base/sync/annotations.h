@@ -15,10 +15,7 @@
 #define HOLDFAST_SCOPED_CAPABILITY HOLDFAST_THREAD_ATTRIBUTE(scoped_lockable)
 #define HOLDFAST_GUARDED_BY(mutex) HOLDFAST_THREAD_ATTRIBUTE(guarded_by(mutex))
 #define HOLDFAST_REQUIRES(...) HOLDFAST_THREAD_ATTRIBUTE(requires_capability(__VA_ARGS__))
-#define HOLDFAST_EXCLUDES(...) HOLDFAST_THREAD_ATTRIBUTE(locks_excluded(__VA_ARGS__))
 #define HOLDFAST_ACQUIRE(...) HOLDFAST_THREAD_ATTRIBUTE(acquire_capability(__VA_ARGS__))
 #define HOLDFAST_RELEASE(...) HOLDFAST_THREAD_ATTRIBUTE(release_capability(__VA_ARGS__))
-#define HOLDFAST_ACQUIRED_AFTER(...) HOLDFAST_THREAD_ATTRIBUTE(acquired_after(__VA_ARGS__))
-// For the predicate of a wait, which runs while the mutex is held, and for constructors' helpers.
 #define HOLDFAST_ASSERT_HELD(...) HOLDFAST_THREAD_ATTRIBUTE(assert_capability(__VA_ARGS__))
 #define HOLDFAST_NO_LOCK_CHECK HOLDFAST_THREAD_ATTRIBUTE(no_thread_safety_analysis)

@@ -18,6 +18,9 @@ class HOLDFAST_CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
+  // For the analysis alone: says that the caller holds it, where that cannot be seen, as in the
+  // predicate of a wait.
+  void assert_held() const noexcept HOLDFAST_ASSERT_HELD(this) {}
   // Whether another thread could have taken it just now. For tests.
   bool is_free() {
     const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
@@ -36,6 +39,8 @@ class HOLDFAST_CAPABILITY("mutex") LeafMutex {
   LeafMutex() = default;
   LeafMutex(const LeafMutex&) = delete;
   LeafMutex& operator=(const LeafMutex&) = delete;
+
+  void assert_held() const noexcept HOLDFAST_ASSERT_HELD(this) {}  // as Mutex::assert_held
 
  private:
   friend class LeafLock;

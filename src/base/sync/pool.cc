@@ -37,14 +37,17 @@ struct WorkerPool::State {
   Mutex mutex;  // guards jobs, stopping, running and Job::inside
   Condition job_arrived;
   Condition helper_left;
-  std::deque<Job*> jobs;
-  bool stopping = false;
-  unsigned running = 0;  // calls of run()
+  std::deque<Job*> jobs HOLDFAST_GUARDED_BY(mutex);
+  bool stopping HOLDFAST_GUARDED_BY(mutex) = false;
+  unsigned running HOLDFAST_GUARDED_BY(mutex) = 0;  // calls of run()
   std::vector<Thread> threads;
 
   void stop() {
     Lock lock(mutex);
-    helper_left.wait(lock, [&] { return running == 0; });
+    helper_left.wait(lock, [&] {
+      mutex.assert_held();
+      return running == 0;
+    });
     stopping = true;
     lock.unlock();
     job_arrived.notify_all();
@@ -54,7 +57,10 @@ struct WorkerPool::State {
   void help() {
     Lock lock(mutex);
     for (;;) {
-      job_arrived.wait(lock, [&] { return stopping || !jobs.empty(); });
+      job_arrived.wait(lock, [&] {
+        mutex.assert_held();
+        return stopping || !jobs.empty();
+      });
       if (stopping) return;
       Job& job = *jobs.front();
       if (!job.has_more()) {

@@ -73,7 +73,10 @@ void AdversaryCore::stop(sync::Deadline deadline) {
     thread = std::move(thread_);
     idle_changed_.notify_all();
     if (thread.joinable() && !thread.is_current()) {
-      ended = idle_changed_.wait_until(lock, deadline, [&] { return ended_; });
+      ended = idle_changed_.wait_until(lock, deadline, [&] {
+        idle_mutex_.assert_held();
+        return ended_;
+      });
     }
   }
   if (!ended) thread.detach();
@@ -101,6 +104,7 @@ Failure AdversaryCore::refusal_locked(const Work& work) const {
 Failure AdversaryCore::missing_locked(const Work& work) {
   Failure missing;
   const auto check = [&](const BoundRange& bound) {
+    mutex_.assert_held();
     if (missing || !bound.id || bound.id < first_known_ || alive_.contains(bound.id)) return;
     missing = Failure(ErrorCode::usage,
                       fmt::format("{} needs the allocation with id {}, which is destroyed",
@@ -519,7 +523,10 @@ void AdversaryCore::run_alone() {
       waiting = !lost_ && std::any_of(queues_.begin(), queues_.end(),
                                       [](const QueueState& q) { return !q.lists.empty(); });
     }
-    const auto changed = [&] { return ending_ || something_new_; };
+    const auto changed = [&] {
+      idle_mutex_.assert_held();
+      return ending_ || something_new_;
+    };
     if (waiting) {
       idle_changed_.wait_until(lock, sync::Deadline::after(kLookAgain), changed);
     } else {

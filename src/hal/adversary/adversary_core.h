@@ -63,8 +63,11 @@ class AdversaryCore final : public sync::EventSource,
   // Returns at the deadline even if a command does not end.
   void stop(sync::Deadline deadline);
 
-  const Ref<HostTimeline>& timeline(size_t queue) const { return queues_[queue].timeline; }
-  size_t queue_count() const noexcept { return queues_.size(); }
+  // The queues and their timelines are fixed once the core is made.
+  const Ref<HostTimeline>& timeline(size_t queue) const HOLDFAST_NO_LOCK_CHECK {
+    return queues_[queue].timeline;
+  }
+  size_t queue_count() const noexcept HOLDFAST_NO_LOCK_CHECK { return queues_.size(); }
 
   Failure accept(size_t queue, const Work& work);
   // A failure where the plan says so.
@@ -113,22 +116,24 @@ class AdversaryCore final : public sync::EventSource,
     bool held_back = false;
   };
 
-  void list_locked(size_t queue, std::vector<Key>& keys);
-  AdversaryList* find_locked(Key key) const;
+  void list_locked(size_t queue, std::vector<Key>& keys) HOLDFAST_REQUIRES(mutex_);
+  AdversaryList* find_locked(Key key) const HOLDFAST_REQUIRES(mutex_);
   // Whether what the list waits for has happened, and the failure that it inherits from it.
-  bool may_start_locked(const AdversaryList& list, Failure& failure) const;
-  bool may_be_seen_locked(const AdversaryList& list) const;
-  void finish_locked(QueueState& queue, AdversaryList& list, Failure failure);
+  bool may_start_locked(const AdversaryList& list, Failure& failure) const
+      HOLDFAST_REQUIRES(mutex_);
+  bool may_be_seen_locked(const AdversaryList& list) const HOLDFAST_REQUIRES(mutex_);
+  void finish_locked(QueueState& queue, AdversaryList& list, Failure failure)
+      HOLDFAST_REQUIRES(mutex_);
   // Why no work is taken any more; none while it is.
-  Failure refusal_locked(const Work& work) const;
-  Failure missing_locked(const Work& work);
+  Failure refusal_locked(const Work& work) const HOLDFAST_REQUIRES(mutex_);
+  Failure missing_locked(const Work& work) HOLDFAST_REQUIRES(mutex_);
   void publish(size_t queue);
   void execute(size_t queue, AdversaryList& list, size_t step);
   Failure run_now(size_t queue, const CommandList& list, const Command* only, const Queue* user);
   void scribble_new_lives(size_t queue, const AdversaryList& list, const Command& command);
-  bool scribble_locked(const Buffer& buffer, ByteRange range) noexcept;
-  bool needed_locked(ResourceId id) const;
-  uint64_t number_locked(const Buffer& buffer) const;
+  bool scribble_locked(const Buffer& buffer, ByteRange range) noexcept HOLDFAST_REQUIRES(mutex_);
+  bool needed_locked(ResourceId id) const HOLDFAST_REQUIRES(mutex_);
+  uint64_t number_locked(const Buffer& buffer) const HOLDFAST_REQUIRES(mutex_);
   void event_over();
   void note(const std::string& text);
   uint64_t choose(uint64_t n, const char* what) noexcept;
@@ -140,30 +145,31 @@ class AdversaryCore final : public sync::EventSource,
   sync::Scheduler* scheduler_ = nullptr;
 
   mutable sync::LeafMutex mutex_;  // guards all below, except where a comment says otherwise
-  std::vector<QueueState> queues_;
-  Failure lost_;
-  bool refusing_ = false;
-  uint64_t random_;
-  uint64_t allocations_ = 0;
-  uint64_t compiles_ = 0;
-  uint64_t submits_ = 0;
-  uint64_t commands_ = 0;
-  uint64_t events_ = 0;
-  unsigned running_ = 0;  // events under way
-  bool timelines_ended_ = false;
-  uint64_t buffers_made_ = 0;
-  std::map<BufferId, uint64_t> buffer_numbers_;  // in the order in which they were made
-  std::set<ResourceId> alive_;                   // Allocations
-  ResourceId first_known_;
-  MemoryLives lives_;
-  std::vector<KeptResource> kept_resources_;
-  std::vector<Ref<Buffer>> kept_buffers_;
+  std::vector<QueueState> queues_ HOLDFAST_GUARDED_BY(mutex_);
+  Failure lost_ HOLDFAST_GUARDED_BY(mutex_);
+  bool refusing_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  uint64_t random_ HOLDFAST_GUARDED_BY(mutex_);
+  uint64_t allocations_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  uint64_t compiles_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  uint64_t submits_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  uint64_t commands_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  uint64_t events_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  unsigned running_ HOLDFAST_GUARDED_BY(mutex_) = 0;  // events under way
+  bool timelines_ended_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  uint64_t buffers_made_ HOLDFAST_GUARDED_BY(mutex_) = 0;
+  std::map<BufferId, uint64_t> buffer_numbers_
+      HOLDFAST_GUARDED_BY(mutex_);                          // in the order in which they were made
+  std::set<ResourceId> alive_ HOLDFAST_GUARDED_BY(mutex_);  // Allocations
+  ResourceId first_known_ HOLDFAST_GUARDED_BY(mutex_);
+  MemoryLives lives_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<KeptResource> kept_resources_ HOLDFAST_GUARDED_BY(mutex_);
+  std::vector<Ref<Buffer>> kept_buffers_ HOLDFAST_GUARDED_BY(mutex_);
 
   sync::Mutex idle_mutex_;  // guards all below
   sync::Condition idle_changed_;
-  bool ending_ = false;
-  bool ended_ = false;
-  bool something_new_ = false;
+  bool ending_ HOLDFAST_GUARDED_BY(idle_mutex_) = false;
+  bool ended_ HOLDFAST_GUARDED_BY(idle_mutex_) = false;
+  bool something_new_ HOLDFAST_GUARDED_BY(idle_mutex_) = false;
   sync::Thread thread_;
 };
 

@@ -34,8 +34,8 @@ struct CpuMemory {
     std::byte* data;
     size_t bytes;
   };
-  sync::LeafMutex mutex_;     // guards spare_
-  std::vector<Spare> spare_;  // newest last
+  sync::LeafMutex mutex_;                                 // guards spare_
+  std::vector<Spare> spare_ HOLDFAST_GUARDED_BY(mutex_);  // newest last
 };
 
 // Host memory, ours or imported. Dropping it calls no driver and needs no device.

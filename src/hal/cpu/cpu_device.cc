@@ -35,8 +35,8 @@ struct CpuDevice::State {
   uint32_t fork_generation = sync::fork_generation();
   sync::Mutex close_mutex;  // guards the two below
   sync::Condition closed;
-  bool closing = false;
-  std::optional<CloseReport> report;
+  bool closing HOLDFAST_GUARDED_BY(close_mutex) = false;
+  std::optional<CloseReport> report HOLDFAST_GUARDED_BY(close_mutex);
 };
 
 Ref<CpuDevice> CpuDevice::open(CpuOptions options) {
@@ -139,7 +139,10 @@ CloseReport CpuDevice::close(sync::Deadline deadline) {
     if (std::exchange(state_->closing, true)) {
       // Another task is at it; code that runs on the device cannot wait for that.
       if (Queue::executing() == nullptr) {
-        state_->closed.wait(lock, [&] { return state_->report.has_value(); });
+        state_->closed.wait(lock, [&] {
+          state_->close_mutex.assert_held();
+          return state_->report.has_value();
+        });
       }
       return state_->report.value_or(CloseReport{1, "another task is closing the device"});
     }

@@ -34,10 +34,10 @@ struct CpuQueue::Worker {
 
   sync::Mutex mutex;  // guards pending, refusing, ending and asleep
   sync::Condition changed;
-  std::deque<const Work*> pending;
-  bool refusing = false;
-  bool ending = false;
-  bool asleep = false;
+  std::deque<const Work*> pending HOLDFAST_GUARDED_BY(mutex);
+  bool refusing HOLDFAST_GUARDED_BY(mutex) = false;
+  bool ending HOLDFAST_GUARDED_BY(mutex) = false;
+  bool asleep HOLDFAST_GUARDED_BY(mutex) = false;
   std::atomic<uint64_t> given{0};  // the value of the newest list accepted
   std::atomic<bool> ended{false};
 
@@ -77,7 +77,10 @@ struct CpuQueue::Worker {
     });
     sync::Lock lock(mutex);
     asleep = true;
-    changed.wait(lock, [this] { return !pending.empty() || ending; });
+    changed.wait(lock, [this] {
+      mutex.assert_held();
+      return !pending.empty() || ending;
+    });
     asleep = false;
     if (pending.empty()) return nullptr;
     const Work* work = pending.front();

@@ -79,6 +79,7 @@ void ModelState::saw_locked(uint32_t q, uint64_t value) {
     while (!in_flight.empty() && host.covers(i, in_flight.front()->value)) in_flight.pop_front();
   }
   const auto over = std::partition(kept.begin(), kept.end(), [this](const Kept& each) {
+    mutex.assert_held();
     return !each.until.is_covered_by(host);
   });
   std::move(over, kept.end(), std::back_inserter(released));

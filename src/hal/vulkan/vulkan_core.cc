@@ -85,6 +85,7 @@ void VulkanCore::close() noexcept {
       vk.vkDestroySemaphore(device, progress->semaphore, nullptr);
     }
     free(byte_table_);
+    layouts_mutex_.assert_held();  // nobody else is left
     for (const VulkanLayout& layout : layouts_) {
       vk.vkDestroyPipelineLayout(device, layout.pipeline, nullptr);
       vk.vkDestroyDescriptorSetLayout(device, layout.set, nullptr);

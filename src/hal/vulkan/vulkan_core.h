@@ -217,14 +217,14 @@ class VulkanCore {
   uint32_t fork_generation_ = sync::fork_generation();
 
   mutable sync::LeafMutex stop_mutex_;  // guards stop_cause_, and the change of ended_ and of seen
-  mutable Failure stop_cause_;          // set before stopped_
+  mutable Failure stop_cause_ HOLDFAST_GUARDED_BY(stop_mutex_);  // set before stopped_
   std::vector<std::unique_ptr<VulkanProgress>> progress_;
 
   sync::LeafMutex layouts_mutex_;  // guards layouts_
-  std::array<VulkanLayout, kMaxBindings + 2> layouts_{};
+  std::array<VulkanLayout, kMaxBindings + 2> layouts_ HOLDFAST_GUARDED_BY(layouts_mutex_){};
 
   sync::LeafMutex registry_mutex_;  // guards objects_, the links of each, and that device exists
-  VulkanObject* objects_ = nullptr;
+  VulkanObject* objects_ HOLDFAST_GUARDED_BY(registry_mutex_) = nullptr;
 };
 
 }  // namespace holdfast::hal

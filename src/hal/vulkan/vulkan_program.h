@@ -62,13 +62,13 @@ class VulkanProgram final : public Program {
   // Takes a recording for the replay that the driver is known not to have; null where there is
   // none. Sets `oldest` to the index of the least used one among the others.
   Recorded* find_locked(const std::vector<Place>& slots, std::span<const std::byte> parameters,
-                        uint32_t family, size_t& oldest) const;
+                        uint32_t family, size_t& oldest) const HOLDFAST_REQUIRES(mutex_);
 
   std::shared_ptr<VulkanCore> core_;
   bool recordable_ = true;
   mutable sync::LeafMutex mutex_;  // guards the two below
-  mutable std::vector<std::unique_ptr<Recorded>> recorded_;
-  mutable uint64_t uses_ = 0;
+  mutable std::vector<std::unique_ptr<Recorded>> recorded_ HOLDFAST_GUARDED_BY(mutex_);
+  mutable uint64_t uses_ HOLDFAST_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace holdfast::hal

@@ -76,9 +76,9 @@ class VulkanQueue final : public Queue {
   std::atomic<const Queue*> translating_for_{nullptr};
 
   mutable sync::LeafMutex mutex_;  // guards all below
-  std::deque<const Work*> kept_back_;
-  bool refusing_ = false;
-  uint64_t accepted_ = 0;  // the value of the newest list accepted
+  std::deque<const Work*> kept_back_ HOLDFAST_GUARDED_BY(mutex_);
+  bool refusing_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  uint64_t accepted_ HOLDFAST_GUARDED_BY(mutex_) = 0;  // the value of the newest list accepted
 };
 
 }  // namespace holdfast::hal

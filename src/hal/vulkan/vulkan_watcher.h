@@ -51,8 +51,8 @@ class VulkanWatcher : public std::enable_shared_from_this<VulkanWatcher> {
     UniqueFd descriptor;
   };
   sync::Mutex mutex_;  // guards all below, and the change of running_
-  std::vector<Export> exports_;
-  bool finishing_ = false;
+  std::vector<Export> exports_ HOLDFAST_GUARDED_BY(mutex_);
+  bool finishing_ HOLDFAST_GUARDED_BY(mutex_) = false;
   sync::Thread thread_;
 };
 

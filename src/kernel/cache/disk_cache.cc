@@ -45,13 +45,13 @@ struct DiskCache::State {
   const Bytes cap;
 
   mutable sync::Mutex mutex;  // guards all below; never held while files are touched
-  DiskCacheStats stats;
-  bool off;
-  unsigned told = 0;  // Causes
-  bool counted = false;
-  bool counting = false;  // by somebody, now
-  Bytes size{};           // of all entries, as far as known
-  Bytes uncounted{};      // written since it was counted
+  DiskCacheStats stats HOLDFAST_GUARDED_BY(mutex);
+  bool off HOLDFAST_GUARDED_BY(mutex);
+  unsigned told HOLDFAST_GUARDED_BY(mutex) = 0;  // Causes
+  bool counted HOLDFAST_GUARDED_BY(mutex) = false;
+  bool counting HOLDFAST_GUARDED_BY(mutex) = false;  // by somebody, now
+  Bytes size HOLDFAST_GUARDED_BY(mutex){};           // of all entries, as far as known
+  Bytes uncounted HOLDFAST_GUARDED_BY(mutex){};      // written since it was counted
 
   bool is_off() const {
     const sync::Lock lock(mutex);

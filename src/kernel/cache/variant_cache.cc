@@ -133,10 +133,10 @@ struct VariantCache::State {
   const std::shared_ptr<DiskCache> disk;
 
   mutable sync::Mutex mutex;  // guards all below
-  CacheLimits limits;
-  CacheStats stats;
-  VariantTable table;
-  VariantTable::ByContent<std::shared_ptr<Flight>> flights;
+  CacheLimits limits HOLDFAST_GUARDED_BY(mutex);
+  CacheStats stats HOLDFAST_GUARDED_BY(mutex);
+  VariantTable table HOLDFAST_GUARDED_BY(mutex);
+  VariantTable::ByContent<std::shared_ptr<Flight>> flights HOLDFAST_GUARDED_BY(mutex);
 
   Ref<const Variant> find(KernelId kernel, const SignatureKey& signature, uint64_t hash);
   Claim claim(const Call& call, const ContentKey& content);

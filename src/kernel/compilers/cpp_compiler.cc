@@ -170,7 +170,7 @@ Failure unfinished(const std::string& compiler, Trouble trouble, int signal,
 
 struct Known {
   sync::LeafMutex mutex;  // guards compilers
-  std::map<std::string, std::shared_ptr<const CppCompiler>> compilers;
+  std::map<std::string, std::shared_ptr<const CppCompiler>> compilers HOLDFAST_GUARDED_BY(mutex);
 };
 Known& known() {
   static auto* const forever = new Known;  // NOLINT: threads may compile while the process ends

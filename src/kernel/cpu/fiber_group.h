@@ -67,7 +67,7 @@ class FiberGroupPool {
   // A leaf, and unknown to schedulers: a kernel is no place to switch tasks, since threadgroup
   // memory belongs to the thread.
   sync::LeafMutex mutex_;  // guards spare_
-  std::vector<std::unique_ptr<FiberGroup>> spare_;
+  std::vector<std::unique_ptr<FiberGroup>> spare_ HOLDFAST_GUARDED_BY(mutex_);
 };
 
 }  // namespace holdfast::kernel
