@@ -14,19 +14,30 @@ namespace {
 // them.
 constexpr size_t kMaxEntries = 16;
 
-void add_wait(std::vector<Wait>& waits, const Ticket& ticket, WaitKind kind) {
+constexpr size_t kNoWait = ~size_t{0};
+constexpr ByteRange kEverything{{}, kMaxBytes};
+
+ByteRange common(ByteRange a, ByteRange b) {
+  const Bytes begin = std::max(a.offset, b.offset);
+  const Bytes end = std::min(a.end(), b.end());
+  return {begin, begin < end ? end - begin : Bytes{}};
+}
+
+// Its place among the waits; kNoWait where there is nothing to wait for.
+size_t add_wait(std::vector<Wait>& waits, const Ticket& ticket, WaitKind kind) {
   // A writer that was seen to fail after the caller looked still has a Point to take the failure
   // from.
   const TicketState state = ticket.state();
-  const bool failed = state == TicketState::seen && kind == WaitKind::data && ticket.failure();
-  if (state != TicketState::submitted && !failed) return;
+  const bool failed = state == TicketState::seen && kind == WaitKind::data && ticket.has_failed();
+  if (state != TicketState::submitted && !failed) return kNoWait;
   Wait wait{ticket.point(), kind};
-  for (Wait& present : waits) {
-    if (present.point != wait.point) continue;
-    if (kind == WaitKind::data) present.kind = WaitKind::data;
-    return;
+  for (size_t i = 0; i < waits.size(); ++i) {
+    if (waits[i].point != wait.point) continue;
+    if (kind == WaitKind::data) waits[i].kind = WaitKind::data;
+    return i;
   }
   waits.push_back(std::move(wait));
+  return waits.size() - 1;
 }
 
 template <typename Tickets>
@@ -47,8 +58,8 @@ AccessHistory::Conflict AccessHistory::first_conflict(ByteRange range, Access ac
       // A list of this lane that is being submitted right now has no Point to take a failure from
       // yet.
       if (reads(access) || writer.ticket->lane() != lane) add_once(obstacles.open, writer.ticket);
-    } else if (reads(access) && writer.ticket->is_over() && !conflict.found) {
-      conflict.poison = writer.ticket->failure();
+    } else if (reads(access) && !conflict.found) {
+      conflict.poison = failure_of(writer, range);
       conflict.found = static_cast<bool>(conflict.poison);
     }
   }
@@ -85,10 +96,12 @@ Failure AccessHistory::conflict_failure(const Conflict& conflict, const std::str
 }
 
 void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>& own,
-                               std::vector<Wait>& waits) {
-  const auto succeeded = [](const Entry& e) { return e.ticket->is_over() && !e.ticket->failure(); };
+                               ListWaits& waits, Extent extent) {
+  const auto left_all_good = [this](const Entry& e) {
+    return e.ticket->is_over() && !failure_of(e, kEverything);
+  };
   const auto over = [](const Entry& e) { return e.ticket->is_over(); };
-  writers_.erase(std::remove_if(writers_.begin(), writers_.end(), succeeded), writers_.end());
+  writers_.erase(std::remove_if(writers_.begin(), writers_.end(), left_all_good), writers_.end());
   readers_.erase(std::remove_if(readers_.begin(), readers_.end(), over), readers_.end());
   others_.prune();
 
@@ -96,19 +109,20 @@ void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>
   for (const Entry& writer : writers_) {
     if (is_own(writer) || !writer.bytes.overlaps(range)) continue;
     if (reads(access)) {
-      add_wait(waits, *writer.ticket, WaitKind::data);
+      // Who writes a hull takes over bytes that it may neither read nor overwrite.
+      await_data(writer, range, writes(access) && extent == Extent::hull, waits);
     } else if (writer.ticket->lane() != own->lane()) {
-      add_wait(waits, *writer.ticket, WaitKind::order);
+      add_wait(waits.waits, *writer.ticket, WaitKind::order);
     }
   }
   if (writes(access) && !ablated(Ablation::war_ignored)) {
     for (const Entry& reader : readers_) {
       if (reader.ticket->lane() == own->lane() || !reader.bytes.overlaps(range)) continue;
-      add_wait(waits, *reader.ticket, WaitKind::order);
+      add_wait(waits.waits, *reader.ticket, WaitKind::order);
     }
   }
   for (const Ref<Ticket>& other : others_) {
-    if (other->lane() != own->lane()) add_wait(waits, *other, WaitKind::order);
+    if (other->lane() != own->lane()) add_wait(waits.waits, *other, WaitKind::order);
   }
 
   const auto extend = [&](Entries& entries) {
@@ -121,7 +135,7 @@ void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>
   };
   if (writes(access)) {
     // From now on this list vouches for the bytes: it overwrites them, or waits for the data of
-    // whoever wrote them and so fails if they failed.
+    // whoever wrote them, so that what is bad of them is bad by this list, too.
     forget_written(range, own.get());
     extend(writers_);
     if (writers_.size() > kMaxEntries) join_oldest_writer(own, waits);
@@ -134,14 +148,35 @@ void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>
   }
 }
 
-// The new list takes the oldest one's bytes over: by waiting for its data it fails if that one
-// failed, so whoever waits for the new list has waited for both.
-void AccessHistory::join_oldest_writer(const Ref<Ticket>& own, std::vector<Wait>& waits) {
+void AccessHistory::await_data(const Entry& writer, ByteRange range, bool answers,
+                               ListWaits& waits) const {
+  const size_t wait = add_wait(waits.waits, *writer.ticket, WaitKind::data);
+  if (wait == kNoWait) return;
+  for (const ByteRange& piece : writer.bytes) {
+    const ByteRange bytes = common(piece, range);
+    if (bytes.empty()) continue;
+    waits.bytes.push_back({static_cast<uint32_t>(wait), answers, of_, bytes});
+  }
+}
+
+Failure AccessHistory::failure_of(const Entry& writer, ByteRange range) const {
+  if (!writer.ticket->has_failed()) return {};
+  for (const ByteRange& piece : writer.bytes) {
+    const ByteRange bytes = common(piece, range);
+    if (bytes.empty()) continue;
+    if (Failure failure = writer.ticket->failure_of(of_, bytes)) return failure;
+  }
+  return {};
+}
+
+// The new list takes the oldest one's bytes over, and answers for them: whoever waits for the new
+// list's data has waited for both.
+void AccessHistory::join_oldest_writer(const Ref<Ticket>& own, ListWaits& waits) {
   const auto oldest = std::find_if(writers_.begin(), writers_.end(), [&](const Entry& e) {
     return e.ticket != own && e.ticket->state() == TicketState::submitted;
   });
   if (oldest == writers_.end()) return;
-  add_wait(waits, *oldest->ticket, WaitKind::data);
+  await_data(*oldest, kEverything, true, waits);
   others_.add(oldest->ticket);
   const RangeSet bytes = oldest->bytes;
   writers_.erase(oldest);
@@ -176,9 +211,7 @@ void AccessHistory::keep_in_order(const Ref<Ticket>& writer, const RangeSet& wri
   RangeSet& bytes =
       mine != readers_.end() ? mine->bytes : readers_.emplace_back(Entry{writer, {}}).bytes;
   for (const ByteRange& piece : written) {
-    const Bytes begin = std::max(piece.offset, range.offset);
-    const Bytes end = std::min(piece.end(), range.end());
-    if (begin < end) bytes.add({begin, end - begin});
+    bytes.add(common(piece, range));
   }
 }
 
@@ -198,8 +231,7 @@ void AccessHistory::collect(ByteRange range, Access access, Tickets& out) const 
 
 Failure AccessHistory::poison(ByteRange range) const {
   for (const Entry& writer : writers_) {
-    if (!writer.bytes.overlaps(range)) continue;
-    if (Failure failure = writer.ticket->failure()) return failure;
+    if (Failure failure = failure_of(writer, range)) return failure;
   }
   return {};
 }

@@ -16,6 +16,9 @@ namespace holdfast::hal {
 // only; hazards inside one list are the recorder's. Not thread-safe: see Allocation::history.
 class AccessHistory {
  public:
+  // `of` is the Allocation whose history it is: Damage names it.
+  explicit AccessHistory(ResourceId of = {}) noexcept : of_(of) {}
+
   // A host access under way, which no list may conflict with.
   struct HostAccess {
     ByteRange range;
@@ -49,14 +52,22 @@ class AccessHistory {
       obstacles.refusal = conflict_failure(conflict, what());
   }
 
-  // Records the access of list `own` and appends the waits that the list needs for it. Only when
-  // there are no obstacles, in the same critical section. Duplicates in `waits` are not added.
-  void add_access(ByteRange range, Access access, const Ref<Ticket>& own, std::vector<Wait>& waits);
+  // How an access says what it touches.
+  enum class Extent : bool {
+    exact,  // one command binds just this range
+    hull    // commands bind some of it, and may leave the rest alone: a slot of a replay
+  };
+  // Records the access of list `own` and appends the waits that the list needs for it, each data
+  // wait with the bytes that it is about. Only when there are no obstacles, in the same critical
+  // section. A Point is waited for once.
+  void add_access(ByteRange range, Access access, const Ref<Ticket>& own, ListWaits& waits,
+                  Extent extent = Extent::exact);
 
   // The Tickets that a host access to the range must wait for: its writers, or (to write) all
   // users. Earlier lives count as users.
   void collect(ByteRange range, Access access, Tickets& out) const;
-  // The cause, where a writer of the range has failed and nobody has overwritten it since.
+  // The cause, where a failed writer left bytes of the range bad and nobody has overwritten them
+  // since. What else a failed list wrote is good.
   Failure poison(ByteRange range) const;
 
   // All Tickets that are not over.
@@ -88,10 +99,15 @@ class AccessHistory {
   static Failure conflict_failure(const Conflict& conflict, const std::string& what);
   void forget_written(ByteRange range, const Ticket* except);
   void keep_in_order(const Ref<Ticket>& writer, const RangeSet& written, ByteRange range);
-  void join_oldest_writer(const Ref<Ticket>& own, std::vector<Wait>& waits);
+  void join_oldest_writer(const Ref<Ticket>& own, ListWaits& waits);
+  // The list waits for the data that the writer leaves in the range.
+  void await_data(const Entry& writer, ByteRange range, bool answers, ListWaits& waits) const;
+  // Why bytes of the range are bad that this writer left there; none while it is not over.
+  Failure failure_of(const Entry& writer, ByteRange range) const;
 
-  // Writers whose bytes may still be read, oldest first; one entry a list. A writer that failed
-  // keeps the bytes that nobody has overwritten since.
+  ResourceId of_;
+  // Writers whose bytes may still be read, oldest first; one entry a list. A writer that left bytes
+  // bad stays until somebody has overwritten them.
   Entries writers_;
   // Those who only read, and writers of bytes that others have overwritten since; one entry a list.
   Entries readers_;

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "holdfast/hal/access_history.h"
+#include "holdfast/hal/damage.h"
 #include "holdfast/hal/host_timeline.h"
 
 // How the failure of a writer reaches those who read its bytes, and only those.
@@ -24,10 +25,14 @@ class AccessHistoryFailureTest : public testing::Test {
   void submit(const Ref<Ticket>& ticket) {
     ticket->mark_submitted({timeline_, last_ = last_.next()});
   }
-  std::vector<Wait> add(ByteRange bytes, Access access, const Ref<Ticket>& own) {
-    std::vector<Wait> waits;
-    history_.add_access(bytes, access, own, waits);
+  ListWaits tell(ByteRange bytes, Access access, const Ref<Ticket>& own,
+                 AccessHistory::Extent extent = AccessHistory::Extent::exact) {
+    ListWaits waits;
+    history_.add_access(bytes, access, own, waits, extent);
     return waits;
+  }
+  std::vector<Wait> add(ByteRange bytes, Access access, const Ref<Ticket>& own) {
+    return tell(bytes, access, own).waits;
   }
   Ref<Ticket> submitted(ByteRange bytes, Access access) {
     Ref<Ticket> ticket = open();
@@ -40,6 +45,12 @@ class AccessHistoryFailureTest : public testing::Test {
     ticket->mark_seen(cause);
     return ticket;
   }
+  // Damage of these bytes of the history's own Allocation.
+  std::shared_ptr<const Damage> bad(ByteRange bytes) const {
+    Damage damage;
+    damage.add(of_, bytes, cause_);
+    return std::make_shared<const Damage>(damage);
+  }
   AccessHistory::Obstacles look(ByteRange bytes, Access access) const {
     AccessHistory::Obstacles obstacles;
     history_.find_obstacles(bytes, access, LaneId::next(), nullptr, obstacles,
@@ -47,7 +58,8 @@ class AccessHistoryFailureTest : public testing::Test {
     return obstacles;
   }
 
-  AccessHistory history_;
+  const ResourceId of_ = ResourceId::next();
+  AccessHistory history_{of_};
   Ref<HostTimeline> timeline_ = make_ref<HostTimeline>(DeviceId{}, "timeline");
   TimelineValue last_;
   const Failure cause_{ErrorCode::execution, "cause"};
@@ -145,11 +157,74 @@ TEST_F(AccessHistoryFailureTest, a_poisoned_overwriter_poisons_in_its_turn) {
   EXPECT_EQ(history_.poison(range(25, 50)), later);
 }
 
+TEST_F(AccessHistoryFailureTest, where_it_is_known_which_bytes_are_bad_the_others_are_good) {
+  const Failure of_the_list(ErrorCode::execution, "the list's");
+  submitted(kAll, Access::write)->mark_seen(of_the_list, bad(range(10, 20)));
+  EXPECT_EQ(history_.poison(kAll), cause_) << "the bytes' own cause";
+  EXPECT_EQ(look(range(29, 1), Access::read).refusal, cause_);
+  EXPECT_FALSE(history_.poison(range(0, 10)));
+  EXPECT_FALSE(history_.poison(range(30, 70)));
+  EXPECT_TRUE(look(range(30, 70), Access::read_write).none());
+}
+
+TEST_F(AccessHistoryFailureTest, damage_of_another_allocation_is_nothing_to_this_one) {
+  Damage elsewhere;
+  elsewhere.add(ResourceId::next(), kAll, cause_);
+  submitted(kAll, Access::write)->mark_seen(cause_, std::make_shared<const Damage>(elsewhere));
+  EXPECT_FALSE(history_.poison(kAll));
+  EXPECT_TRUE(look(kAll, Access::read).none());
+  const auto own = open();
+  EXPECT_TRUE(add(kAll, Access::read, own).empty());
+  own->mark_abandoned({});
+  EXPECT_TRUE(history_.frontier().empty());
+}
+
+TEST_F(AccessHistoryFailureTest, bad_bytes_heal_where_they_are_overwritten_and_only_there) {
+  submitted(kAll, Access::write)->mark_seen(cause_, bad(range(10, 20)));
+  submitted(range(0, 15), Access::write);
+  EXPECT_FALSE(history_.poison(range(0, 15)));
+  EXPECT_EQ(history_.poison(range(15, 1)), cause_);
+  EXPECT_FALSE(history_.poison(range(30, 70)));
+}
+
+TEST_F(AccessHistoryFailureTest, a_data_wait_names_the_bytes_that_its_writer_left) {
+  const auto first = submitted(kAll, Access::write);
+  const auto second = submitted(range(20, 10), Access::write);
+  const ListWaits waits = tell(range(10, 30), Access::read, open());
+  ASSERT_EQ(waits.waits.size(), 2U);
+  ASSERT_EQ(waits.waits[0].point, first->point());
+  ASSERT_EQ(waits.waits[1].point, second->point());
+  std::vector<std::pair<uint32_t, uint64_t>> named;
+  for (const AwaitedBytes& bytes : waits.bytes) {
+    EXPECT_EQ(bytes.allocation, of_);
+    EXPECT_FALSE(bytes.answers);
+    named.emplace_back(bytes.wait, bytes.range.offset.value);
+    EXPECT_EQ(bytes.range.length, 10_B);
+  }
+  EXPECT_THAT(named, ElementsAre(std::pair{0U, uint64_t{10}}, std::pair{0U, uint64_t{30}},
+                                 std::pair{1U, uint64_t{20}}))
+      << "of what was overwritten, the failure does not matter any more";
+}
+
+TEST_F(AccessHistoryFailureTest, who_takes_over_bytes_that_it_may_leave_alone_answers_for_them) {
+  submitted(kAll, Access::write);
+  const ListWaits exact = tell(range(0, 10), Access::read_write, open());
+  ASSERT_EQ(exact.bytes.size(), 1U);
+  EXPECT_FALSE(exact.bytes[0].answers) << "it reads all of them";
+  const ListWaits reads = tell(range(20, 10), Access::read, open(), AccessHistory::Extent::hull);
+  ASSERT_EQ(reads.bytes.size(), 1U);
+  EXPECT_FALSE(reads.bytes[0].answers) << "it takes nothing over";
+  const ListWaits hull =
+      tell(range(20, 10), Access::read_write, open(), AccessHistory::Extent::hull);
+  ASSERT_EQ(hull.bytes.size(), 1U);
+  EXPECT_TRUE(hull.bytes[0].answers);
+}
+
 // Tickets are marked seen by whoever retires, which the history's mutex does not keep out.
 TEST_F(AccessHistoryFailureTest, a_writer_seen_to_fail_just_after_the_look_is_still_waited_for) {
   for (const Access access : {Access::read, Access::read_write}) {
     SCOPED_TRACE(to_string(access));
-    history_ = AccessHistory();
+    history_ = AccessHistory(of_);
     const auto writer = submitted(kAll, Access::write);
     ASSERT_TRUE(look(kAll, access).none());
     writer->mark_seen(cause_);
@@ -177,7 +252,9 @@ class ManyWriters : public AccessHistoryFailureTest {
   void SetUp() override {
     for (uint64_t i = 0; i < kWriters; ++i) {
       const auto writer = open();
-      waits_[writer.get()] = add(tile(i), Access::write, writer);
+      const ListWaits waits = tell(tile(i), Access::write, writer);
+      for (const AwaitedBytes& bytes : waits.bytes) EXPECT_TRUE(bytes.answers);
+      waits_[writer.get()] = waits.waits;
       submit(writer);
       writers_.push_back(writer);
     }
@@ -219,6 +296,16 @@ TEST_F(ManyWriters, poison_the_tile_of_the_one_that_failed_once_all_are_seen) {
   EXPECT_EQ(history_.poison(tile(2)), cause_);
   EXPECT_EQ(look(tile(2), Access::read).refusal, cause_);
   EXPECT_FALSE(history_.poison(tile(kWriters - 1)));
+}
+
+TEST_F(ManyWriters, that_were_joined_poison_no_more_than_the_tile_that_is_bad) {
+  for (uint64_t i = 0; i < kWriters; ++i) {
+    const bool fails = i == 2 || fails_with(waits_.at(writers_[i].get()), writers_[2]);
+    writers_[i]->mark_seen(fails ? cause_ : Failure(), fails ? bad(tile(2)) : nullptr);
+  }
+  for (uint64_t i = 0; i < kWriters; ++i) {
+    EXPECT_EQ(history_.poison(tile(i)), i == 2 ? cause_ : Failure()) << "tile " << i;
+  }
 }
 
 TEST_F(ManyWriters, are_all_waited_for_by_who_overwrites_all) {

@@ -34,9 +34,9 @@ class AccessHistoryTest : public testing::Test {
     return ticket;
   }
   std::vector<Wait> add(ByteRange bytes, Access access, const Ref<Ticket>& own) {
-    std::vector<Wait> waits;
+    ListWaits waits;
     history_.add_access(bytes, access, own, waits);
-    return waits;
+    return waits.waits;
   }
   AccessHistory::Obstacles look(ByteRange bytes, Access access, LaneId lane = LaneId::next(),
                                 const Ticket* own = nullptr) const {
@@ -111,13 +111,13 @@ TEST_F(AccessHistoryTest, what_is_over_need_not_be_waited_for) {
 TEST_F(AccessHistoryTest, one_point_is_waited_for_once_and_data_outweighs_order) {
   const auto both = submitted(kAll, Access::read_write);
   const auto own = open();
-  std::vector<Wait> waits;
+  ListWaits waits;
   history_.add_access(range(0, 10), Access::write, own, waits);
-  EXPECT_THAT(waits, ElementsAre(order(both)));
+  EXPECT_THAT(waits.waits, ElementsAre(order(both)));
   history_.add_access(range(10, 10), Access::read, own, waits);
-  EXPECT_THAT(waits, ElementsAre(data(both)));
+  EXPECT_THAT(waits.waits, ElementsAre(data(both)));
   history_.add_access(range(20, 10), Access::write, own, waits);
-  EXPECT_THAT(waits, ElementsAre(data(both)));
+  EXPECT_THAT(waits.waits, ElementsAre(data(both)));
 }
 
 TEST_F(AccessHistoryTest,

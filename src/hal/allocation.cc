@@ -33,7 +33,8 @@ Allocation::Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, vo
       range_(range),
       range_tag_(range_tag),
       site_(site),
-      seen_(seen) {
+      seen_(seen),
+      history_(id()) {
   if (seen_ == Seen::no || !buffer_->probe()) return;
   set_probe(buffer_->probe());
   probe()->born(*this);

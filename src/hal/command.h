@@ -80,7 +80,8 @@ struct NativeCall {
   std::span<const NativeBinding> native_bindings;
 };
 // Must not submit to the queue it runs on: that is answered with an error. May throw: the list
-// fails.
+// fails. On the CPU the callback's writes, and what depends on them, are bad then; on Vulkan all
+// that the list writes is, since what the callback has recorded cannot be taken back.
 using NativeCallback = std::function<void(const NativeCall&)>;
 
 // Whether an ablation keeps this binding out of the Holds and the history.

@@ -2,15 +2,15 @@
 
 namespace holdfast::hal {
 
-const Failure* FailedValues::find(uint64_t value) const noexcept {
+const ListFailure* FailedValues::find(uint64_t value) const noexcept {
   const Entry* at = newest_.load(std::memory_order_acquire);
   while (at != nullptr && at->value > value) at = at->older;
-  return at != nullptr && at->value == value ? &at->cause : nullptr;
+  return at != nullptr && at->value == value ? &at->failure : nullptr;
 }
 
-void FailedValues::add_locked(uint64_t value, Failure cause) {
+void FailedValues::add_locked(uint64_t value, ListFailure failure) {
   owned_.push_back(std::make_unique<const Entry>(
-      Entry{value, std::move(cause), newest_.load(std::memory_order_relaxed)}));
+      Entry{value, std::move(failure), newest_.load(std::memory_order_relaxed)}));
   newest_.store(owned_.back().get(), std::memory_order_release);
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "holdfast/base/error.h"
+#include "holdfast/hal/damage.h"
 
 namespace holdfast::hal {
 
@@ -17,15 +18,15 @@ class FailedValues {
   FailedValues& operator=(const FailedValues&) = delete;
 
   // Null where the value did not fail. Costs a walk over the failures of later values.
-  const Failure* find(uint64_t value) const noexcept;
-  void add_locked(uint64_t value, Failure cause);
+  const ListFailure* find(uint64_t value) const noexcept;
+  void add_locked(uint64_t value, ListFailure failure);
   // The newest one never happened: its value will be used again.
   void withdraw_locked(uint64_t value);
 
  private:
   struct Entry {
     uint64_t value;
-    Failure cause;
+    ListFailure failure;
     const Entry* older;
   };
   std::atomic<const Entry*> newest_{nullptr};

@@ -47,8 +47,14 @@ PointState HostTimeline::query(TimelineValue value) const noexcept {
 Failure HostTimeline::failure(TimelineValue value) const {
   const PointState state = query(value);
   if (state != PointState::failed) return {};
-  const Failure* found = failures_.find(value.value);
-  return found != nullptr ? *found : end_cause_;
+  const ListFailure* found = failures_.find(value.value);
+  return found != nullptr ? found->cause : end_cause_;
+}
+
+std::shared_ptr<const Damage> HostTimeline::damage(TimelineValue value) const {
+  if (query(value) != PointState::failed) return nullptr;
+  const ListFailure* found = failures_.find(value.value);
+  return found != nullptr ? found->damage : nullptr;
 }
 
 PointState HostTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
@@ -96,7 +102,7 @@ void HostTimeline::signal(TimelineValue value) {
   resolve_locked(value.value);
 }
 
-void HostTimeline::fail(TimelineValue value, Failure cause) {
+void HostTimeline::fail(TimelineValue value, Failure cause, std::shared_ptr<const Damage> damage) {
   if (!cause) throw UsageError(fmt::format("timeline '{}' cannot fail without a cause", name()));
   sync::Lock lock(mutex_);
   if (ended_.load(std::memory_order_relaxed)) return;
@@ -109,7 +115,7 @@ void HostTimeline::fail(TimelineValue value, Failure cause) {
     sync::switch_point("before the error is stored");
   }
   // The cause first, then the answer.
-  failures_.add_locked(value.value, std::move(cause));
+  failures_.add_locked(value.value, {std::move(cause), std::move(damage)});
   resolve_locked(value.value);
 }
 

@@ -19,12 +19,14 @@ class HostTimeline final : public Timeline {
 
   PointState query(TimelineValue value) const noexcept override;
   Failure failure(TimelineValue value) const override;
+  std::shared_ptr<const Damage> damage(TimelineValue value) const override;
   PointState wait(TimelineValue value, sync::Deadline deadline) const override;
 
   // Resolves every value up to this one as reached. Going back is a UsageError.
   void signal(TimelineValue value);
-  // Resolves smaller values as reached and this one as failed.
-  void fail(TimelineValue value, Failure cause);
+  // Resolves smaller values as reached and this one as failed. Without Damage, all is bad that its
+  // list writes.
+  void fail(TimelineValue value, Failure cause, std::shared_ptr<const Damage> damage = nullptr);
   // Every value not resolved yet, present or future, fails with this cause; later calls of signal
   // and fail do nothing. The first cause stays.
   void fail_all_pending(Failure cause);

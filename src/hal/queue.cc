@@ -106,7 +106,8 @@ Failure Queue::check(const CommandList& list, const std::vector<Wait>& waits) co
   return {};
 }
 
-Result<Point> Queue::submit(const Turn& turn, CommandList& list, std::vector<Wait> waits) {
+Result<Point> Queue::submit(const Turn& turn, CommandList& list, std::vector<Wait> waits,
+                            std::vector<AwaitedBytes> awaited) {
   if (turn.queue_.get() != this) {
     return Failure(ErrorCode::usage, fmt::format("{} was given the turn of another queue", name_));
   }
@@ -116,9 +117,14 @@ Result<Point> Queue::submit(const Turn& turn, CommandList& list, std::vector<Wai
   Submission* submission = nullptr;
   {
     // Kept before it is handed over: once accepted, nothing can fail any more.
-    auto kept = std::make_unique<Submission>(Submission{
-        std::move(list), Point{timeline_, value}, std::move(waits), sequence, false, {}});
-    kept->work = {&kept->list, nullptr, kept->point, kept->waits, this};
+    auto kept = std::make_unique<Submission>(Submission{std::move(list),
+                                                        Point{timeline_, value},
+                                                        std::move(waits),
+                                                        std::move(awaited),
+                                                        sequence,
+                                                        false,
+                                                        {}});
+    kept->work = {&kept->list, nullptr, kept->point, kept->waits, this, kept->awaited};
     sync::Lock lock(mutex_);
     in_flight_.push_back(std::move(kept));
     submission = in_flight_.back().get();
@@ -168,8 +174,11 @@ Retired Queue::retire() {
     if (!oldest.accepted) break;
     const PointState state = oldest.point.query();
     if (state == PointState::pending) break;
-    oldest.list.ticket()->mark_seen(state == PointState::failed ? oldest.point.failure()
-                                                                : Failure());
+    if (state == PointState::failed) {
+      oldest.list.ticket()->mark_seen(oldest.point.failure(), oldest.point.damage());
+    } else {
+      oldest.list.ticket()->mark_seen({});
+    }
     finished.push_back(std::move(in_flight_.front()));
     in_flight_.pop_front();
   }

@@ -26,6 +26,8 @@ struct Work {
   std::span<const Wait> waits;
   // The queue it was submitted to by its user.
   const Queue* queue = nullptr;
+  // What the data waits are about; see AwaitedBytes.
+  std::span<const AwaitedBytes> awaited{};
 };
 
 // A list in flight: its Point, its Holds, and what it waits for.
@@ -33,6 +35,7 @@ struct Submission {
   CommandList list;
   Point point;
   std::vector<Wait> waits;
+  std::vector<AwaitedBytes> awaited;
   uint64_t sequence = 0;  // the device's global submission order
   bool accepted = false;  // by the backend; guarded by the queue's lock
   Work work;              // the above, as the backend sees it
@@ -44,7 +47,8 @@ using Retired = std::vector<std::unique_ptr<Submission>>;
 // Where lists are submitted, in order. Lists of one queue execute in submission order, as if a
 // barrier stood between them. Across queues, order exists only through waits. A list's Point
 // resolves only after those of all it waits for have, also where the list itself fails early: so a
-// finished list vouches for all before it.
+// finished list vouches for all before it. A Point that failed says with its damage() which bytes
+// are bad; the list's other writes are good.
 //
 // The queue keeps every list it was given until retire() has seen its Point resolved. That is done
 // here, above the backend, and a backend cannot forget it. Thread-safe.
@@ -80,8 +84,10 @@ class Queue : public RefCounted {
   // ran, nothing will, and the list is still the caller's. Order among lists of one queue is the
   // order of the calls. Waits may be on any resolved or pending Point of this device, of a
   // host-signalled or of an imported timeline.
-  Result<Point> submit(const Turn& turn, CommandList& list, std::vector<Wait> waits = {});
-  // The same, taking the turn for the call.
+  // `awaited` says which bytes the data waits are about.
+  Result<Point> submit(const Turn& turn, CommandList& list, std::vector<Wait> waits = {},
+                       std::vector<AwaitedBytes> awaited = {});
+  // The same, taking the turn for the call; the waits are about all that the list reads.
   Result<Point> submit(CommandList& list, std::vector<Wait> waits = {});
   Result<Point> submit(CommandList&& list, std::vector<Wait> waits = {});
 
@@ -126,7 +132,8 @@ class Queue : public RefCounted {
   // The backend's part: accept the work for execution and return at once. The object stays alive
   // and unchanged until its value is resolved on the timeline; the backend frees none of it. Called
   // with the turn held. A failure means that nothing was accepted; the value is then used for the
-  // next submission.
+  // next submission. A list whose commands fail has a Point that fails, with the Damage where the
+  // backend can tell (ListDamage computes it): then its other commands run.
   virtual Failure execute(const Work& work) = 0;
   // For a queue that wraps another: execute() of that one, whose own submit() nobody calls then.
   static Failure hand_on(Queue& inner, const Work& work) { return inner.execute(work); }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cassert>
 
+#include "holdfast/hal/damage.h"
+
 namespace holdfast::hal {
 
 const char* to_string(TicketState state) {
@@ -21,9 +23,10 @@ void Ticket::mark_submitted(Point point) {
   state_.store(TicketState::submitted, std::memory_order_release);
 }
 
-void Ticket::mark_seen(Failure failure) {
+void Ticket::mark_seen(Failure failure, std::shared_ptr<const Damage> damage) {
   assert(state() == TicketState::submitted);
   failure_ = std::move(failure);
+  damage_ = std::move(damage);
   state_.store(TicketState::seen, std::memory_order_release);
 }
 
@@ -31,6 +34,11 @@ void Ticket::mark_abandoned(Failure failure) {
   assert(state() == TicketState::open);
   failure_ = std::move(failure);
   state_.store(TicketState::abandoned, std::memory_order_release);
+}
+
+Failure Ticket::failure_of(ResourceId allocation, ByteRange range) const {
+  if (!has_failed()) return {};
+  return damage_ ? damage_->find(allocation, range) : failure_;
 }
 
 void Frontier::add(const Ref<Ticket>& ticket) {

@@ -42,10 +42,14 @@ class Ticket final : public RefCounted {
   const Point& point() const noexcept { return point_; }
   // Why it failed, once it is over; none where it succeeded, and none before.
   Failure failure() const { return is_over() ? failure_ : Failure(); }
+  bool has_failed() const noexcept { return is_over() && failure_; }
+  // Why some of these bytes, which the list writes, are bad, once it is over; none where they are
+  // good. Where nobody could tell which bytes of a failed list are, all of them are bad.
+  Failure failure_of(ResourceId allocation, ByteRange range) const;
 
   // Each is called once, by the one who made the change: the queue or the owner of the list.
   void mark_submitted(Point point);
-  void mark_seen(Failure failure);
+  void mark_seen(Failure failure, std::shared_ptr<const Damage> damage = nullptr);
   void mark_abandoned(Failure failure);
 
   // Guarded by the mutex of the list's keeper; see TicketWaiter.
@@ -57,6 +61,7 @@ class Ticket final : public RefCounted {
   std::atomic<TicketState> state_{TicketState::open};
   Point point_;
   Failure failure_;
+  std::shared_ptr<const Damage> damage_;
 };
 
 // A small set of Tickets: "when all of this is done". Of each lane it keeps the newest ticket and,

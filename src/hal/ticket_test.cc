@@ -7,6 +7,7 @@
 #include <random>
 #include <set>
 
+#include "holdfast/hal/damage.h"
 #include "holdfast/hal/host_timeline.h"
 
 namespace holdfast::hal {
@@ -58,6 +59,30 @@ TEST(Ticket, once_seen_it_is_over_and_keeps_its_cause) {
   succeeded->mark_seen({});
   EXPECT_TRUE(succeeded->is_over());
   EXPECT_FALSE(succeeded->failure());
+}
+
+TEST(Ticket, of_a_failed_list_whose_damage_is_known_only_those_bytes_have_failed) {
+  const Failure list_cause(ErrorCode::execution, "the list's");
+  const Failure byte_cause(ErrorCode::execution, "the bytes'");
+  const ResourceId x = ResourceId::next();
+  const ResourceId y = ResourceId::next();
+  const ByteRange low{{}, 8_B};
+  const ByteRange high{8_B, 8_B};
+  Damage damage;
+  damage.add(x, low, byte_cause);
+  const auto ticket = submitted_ticket(LaneId::next());
+  EXPECT_FALSE(ticket->failure_of(x, low)) << "none before it is over";
+  ticket->mark_seen(list_cause, std::make_shared<const Damage>(damage));
+  EXPECT_EQ(ticket->failure(), list_cause);
+  EXPECT_EQ(ticket->failure_of(x, low), byte_cause);
+  EXPECT_FALSE(ticket->failure_of(x, high));
+  EXPECT_FALSE(ticket->failure_of(y, low));
+  const auto unknown = submitted_ticket(LaneId::next());
+  unknown->mark_seen(list_cause);
+  EXPECT_EQ(unknown->failure_of(y, high), list_cause) << "nobody can tell";
+  const auto good = submitted_ticket(LaneId::next());
+  good->mark_seen({});
+  EXPECT_FALSE(good->failure_of(x, low));
 }
 
 TEST(Ticket, abandoned_counts_as_over_with_the_reason_given) {

@@ -3,14 +3,19 @@
 #include <atomic>
 #include <compare>
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
+#include "holdfast/base/bytes.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/ref.h"
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/hal/ids.h"
 
 namespace holdfast::hal {
+
+class Damage;
 
 struct TimelineValue {
   uint64_t value = 0;
@@ -38,6 +43,11 @@ class Timeline : public RefCounted {
   virtual PointState query(TimelineValue value) const noexcept = 0;
   // The cause of a failed value; none for others.
   virtual Failure failure(TimelineValue value) const = 0;
+  // The bytes that a failed value's list left bad; all others that it writes are good. Null where
+  // the value did not fail, and where nobody can tell: then all that its list writes is bad.
+  virtual std::shared_ptr<const Damage> damage([[maybe_unused]] TimelineValue value) const {
+    return nullptr;
+  }
   // Whether a list with this value was submitted: only then does its Point exist, and can be waited
   // for by lists. Always true where no device owns the timeline.
   bool was_issued(TimelineValue value) const noexcept {
@@ -72,19 +82,44 @@ struct Point {
   }
   bool pending() const noexcept { return query() == PointState::pending; }
   Failure failure() const { return timeline ? timeline->failure(value) : Failure(); }
+  std::shared_ptr<const Damage> damage() const {
+    return timeline ? timeline->damage(value) : nullptr;
+  }
   friend bool operator==(const Point&, const Point&) = default;
 };
 // "queue 0 @ 17", for messages.
 std::string to_string(const Point& point);
 
 enum class WaitKind {
-  data,  // the list reads what the other wrote: a failure there is a failure here
+  // The list reads what the other wrote. Where that is bad, the commands that read it do not run
+  // and
+  // fail with the same cause, and so does this list; others of its commands run, where the device
+  // can tell them apart. A failure without Damage is one of the whole list.
+  data,
   order  // the list must only come later: met by reached and by failed
 };
 struct Wait {
   Point point;
   WaitKind kind = WaitKind::data;
   friend bool operator==(const Wait&, const Wait&) = default;
+};
+
+// Bytes that a data wait is about: those that the list uses as the other list left them. A wait for
+// which none are named is about all that its list reads; of one for which some are, only these
+// count, since another list may have overwritten the rest.
+struct AwaitedBytes {
+  uint32_t wait = 0;  // its place among the list's waits
+  // The list answers for these bytes from now on: where it neither reads nor overwrites them, it
+  // fails all the same, and hands the damage on.
+  bool answers = false;
+  ResourceId allocation;
+  ByteRange range;
+};
+
+// What a list waits for.
+struct ListWaits {
+  std::vector<Wait> waits;
+  std::vector<AwaitedBytes> bytes;
 };
 
 }  // namespace holdfast::hal

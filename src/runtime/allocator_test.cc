@@ -43,7 +43,7 @@ struct Bare {
     return lists.emplace_back(make_ref<hal::Ticket>(hal::ListId::next(), who));
   }
   static void touch(const Ref<hal::Allocation>& allocation, const Ref<hal::Ticket>& ticket) {
-    std::vector<hal::Wait> waits;
+    hal::ListWaits waits;
     allocation->history().add_access({{}, allocation->size()}, Access::write, ticket, waits);
   }
   void finish(hal::Ticket& ticket) const {
@@ -118,7 +118,7 @@ TEST(Allocator, a_range_used_by_two_lanes_belongs_to_neither_until_both_are_over
   const auto other_list = bare.open_list(other);
   auto x = bare.ask(1_KiB, bare.lane).allocation;
   bare.touch(x, list);
-  std::vector<hal::Wait> waits;
+  hal::ListWaits waits;
   x->history().add_access({{}, 1_KiB}, Access::read, other_list, waits);
   const Place place(*x);
   x.reset();
@@ -313,7 +313,7 @@ class RandomLives {
   }
 
   void touch(Lane& lane, Life& life) {
-    std::vector<hal::Wait> waits;
+    hal::ListWaits waits;
     const Access access = random_() % 2 == 0 ? Access::read : Access::write;
     // As the encoder does: what other lanes have open is submitted first.
     for (Lane& other : lanes_) {

@@ -56,11 +56,12 @@ struct Encoder::Access {
   // An earlier command of the same transaction has written all of it: nobody else's failure can be
   // read here.
   bool freshly_written = false;
+  hal::AccessHistory::Extent extent = hal::AccessHistory::Extent::exact;
 };
 
 // A list taken out of the encoder, to be submitted under the queue's turn.
 struct Encoder::Detached {
-  Detached(hal::CommandList l, std::vector<hal::Wait> w, std::vector<hal::Wait> e)
+  Detached(hal::CommandList l, hal::ListWaits w, std::vector<hal::Wait> e)
       : list(std::move(l)),
         ticket(list.ticket()),
         waits(std::move(w)),
@@ -68,7 +69,7 @@ struct Encoder::Detached {
 
   hal::CommandList list;
   Ref<hal::Ticket> ticket;
-  std::vector<hal::Wait> waits;
+  hal::ListWaits waits;
   std::vector<hal::Wait> explicit_waits;
 };
 
@@ -83,7 +84,7 @@ struct Encoder::State {
   // or not.
   bool told HOLDFAST_GUARDED_BY(mutex) = false;
   bool ended HOLDFAST_GUARDED_BY(mutex) = false;
-  std::vector<hal::Wait> waits HOLDFAST_GUARDED_BY(mutex);
+  hal::ListWaits waits HOLDFAST_GUARDED_BY(mutex);
   std::vector<hal::Wait> explicit_waits
       HOLDFAST_GUARDED_BY(mutex);  // asked for by the user; kept until a list took them along
   hal::Point last_point HOLDFAST_GUARDED_BY(mutex);
@@ -218,7 +219,7 @@ Failure Encoder::closed_failure() const {
 
 hal::AccessHistory::Obstacles Encoder::tell_histories(std::span<const Access> accesses,
                                                       const Ref<hal::Ticket>& own,
-                                                      std::vector<hal::Wait>& waits) {
+                                                      hal::ListWaits& waits) {
   hal::AccessHistory::Obstacles obstacles;
   sync::Lock history_lock(core_->history_mutex());
   for (const Access& a : accesses) {
@@ -229,7 +230,7 @@ hal::AccessHistory::Obstacles Encoder::tell_histories(std::span<const Access> ac
   }
   if (!obstacles.none()) return obstacles;
   for (const Access& a : accesses) {
-    a.allocation->history().add_access(a.range, a.access, own, waits);
+    a.allocation->history().add_access(a.range, a.access, own, waits, a.extent);
     a.allocation->bump_history_version();
   }
   for (const Access& a : accesses) {
@@ -332,8 +333,7 @@ void Encoder::mark_lives(const hal::Allocation& born, hal::ResourceId ended) {
 Encoder::Detached Encoder::detach_locked() {
   State& s = *state_;
   s.mutex.assert_held();
-  Detached detached(std::move(s.list), std::move(s.waits), std::move(s.explicit_waits));
-  s.waits.clear();
+  Detached detached(std::move(s.list), std::exchange(s.waits, {}), std::move(s.explicit_waits));
   s.explicit_waits.clear();
   s.told = false;
   s.barrier_due = false;
@@ -344,12 +344,14 @@ Encoder::Detached Encoder::detach_locked() {
 // Submits, with the turn held; a refused list is abandoned, and what the user asked it to wait for
 // goes to the next one.
 Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached, Hearer hearer) {
-  std::vector<hal::Wait> all = detached.waits;
+  // Those of the histories come first: they are known by their place.
+  std::vector<hal::Wait> all = std::move(detached.waits.waits);
   all.insert(all.end(), detached.explicit_waits.begin(), detached.explicit_waits.end());
   // Counted before anybody can find the list in flight and decide whether to wait for it.
   const bool outside = waits_outside(all);
   if (outside) core_->count_outside_wait(1);
-  Result<hal::Point> point = queue_->submit(turn, detached.list, std::move(all));
+  Result<hal::Point> point =
+      queue_->submit(turn, detached.list, std::move(all), std::move(detached.waits.bytes));
   if (!point && outside) core_->count_outside_wait(-1);
   State& s = *state_;
   sync::Lock lock(s.mutex);
@@ -446,7 +448,8 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
   const auto add = [&](hal::Allocation* allocation, ByteRange range, hal::Access access,
                        bool overwrites) {
     if (hal::writes(access)) access = overwrites ? hal::Access::write : hal::Access::read_write;
-    accesses.push_back({allocation, range, access, nullptr, false});
+    accesses.push_back(
+        {allocation, range, access, nullptr, false, hal::AccessHistory::Extent::hull});
   };
   for (size_t i = 0; i < slots.size(); ++i) {
     const hal::SlotNeed& need = program->slots()[i];
@@ -489,7 +492,7 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
         }
         hal::CommandList list =
             hal::make_replay(core_->device().info(), program, slots, parameters, name, lane_);
-        std::vector<hal::Wait> waits;
+        hal::ListWaits waits;
         obstacles = tell_histories(accesses, list.ticket(), waits);
         if (!obstacles.none()) {
           list.abandon({});

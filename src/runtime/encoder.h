@@ -90,8 +90,7 @@ class Encoder final : public RefCounted {
   // Adds the accesses of list `own` to their histories, and to `waits` what it must wait for;
   // nothing of either where there are obstacles.
   hal::AccessHistory::Obstacles tell_histories(std::span<const Access> accesses,
-                                               const Ref<hal::Ticket>& own,
-                                               std::vector<hal::Wait>& waits);
+                                               const Ref<hal::Ticket>& own, hal::ListWaits& waits);
   // Deals with what stood in the way, with no lock held; raises a refusal.
   void overcome(const hal::AccessHistory::Obstacles& obstacles, std::span<const Access> accesses);
   void append_locked(const PendingCommand& command, std::span<HazardTracker::Entry*> entries);

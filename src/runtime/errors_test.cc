@@ -79,11 +79,36 @@ TEST(Errors, dependants_in_flight_get_the_same_cause_and_independent_work_is_goo
               ThrowsMessage<ExecutionError>(HasSubstr("it exploded")));
 }
 
-TEST(Errors, everything_that_the_failed_list_wrote_is_poisoned) {
+TEST(Errors, other_commands_of_a_list_whose_kernel_failed_run_and_what_they_write_is_good) {
   Failed s;
   t::put(*s.a, s.y, 1);
-  s.poison();
-  EXPECT_THROW(t::bytes_of(*s.a, s.y), ExecutionError);
+  t::run_add(s.rig, *s.a, s.y, s.z, 2);
+  t::run_explode(s.rig, *s.a, s.x, "layer 3");
+  const auto after = s.a->allocate(64_B, "after");
+  t::put(*s.a, after, 7);
+  const hal::Point point = s.a->flush();
+  ASSERT_TRUE(t::until_done(point));
+  EXPECT_TRUE(point.failure()) << "the Point fails all the same";
+  EXPECT_EQ(t::value_of(*s.a, s.y), 1);
+  EXPECT_EQ(t::value_of(*s.b, s.z), 3);
+  EXPECT_EQ(t::value_of(*s.b, after), 7);
+  EXPECT_THROW(t::bytes_of(*s.a, s.x), ExecutionError);
+}
+
+TEST(Errors, readers_of_the_failed_bytes_in_the_same_list_are_bad_with_the_same_cause) {
+  Failed s;
+  const auto w = s.a->allocate(64_B, "w");
+  t::put(*s.a, w, 1);
+  t::run_explode(s.rig, *s.a, s.x, "layer 3");
+  t::run_add(s.rig, *s.a, s.x, s.y, 1);
+  t::run_add(s.rig, *s.a, s.y, s.z, 1);
+  t::run_add(s.rig, *s.a, w, w, 1);
+  s.a->flush();
+  for (const auto& bad : {s.x, s.y, s.z}) {
+    EXPECT_THAT([&] { t::bytes_of(*s.b, bad); },
+                ThrowsMessage<ExecutionError>(AllOf(HasSubstr("layer 3"), HasSubstr("exploded"))));
+  }
+  EXPECT_EQ(t::value_of(*s.b, w), 2);
 }
 
 TEST(Errors, what_the_failed_list_only_read_stays_good) {
@@ -93,7 +118,119 @@ TEST(Errors, what_the_failed_list_only_read_stays_good) {
   t::run_add(s.rig, *s.a, s.y, s.z, 1);
   s.poison();
   EXPECT_EQ(t::value_of(*s.a, s.y), 6);
-  EXPECT_THROW(t::bytes_of(*s.a, s.z), ExecutionError);
+  EXPECT_EQ(t::value_of(*s.a, s.z), 7);
+}
+
+TEST(Errors, later_lists_of_any_queue_fail_only_where_they_read_bad_bytes) {
+  Failed s;
+  Gate gate(*s.rig.context);
+  s.a->wait_for(gate.point(), hal::WaitKind::order);
+  t::run_explode(s.rig, *s.a, s.x, "layer 3");
+  t::put(*s.a, s.y, 5);
+  const hal::Point root = s.a->flush();
+  struct Reader {
+    Ref<hal::Allocation> of_bad;
+    Ref<hal::Allocation> of_good;
+    Ref<hal::Allocation> alone;
+    hal::Point mixed;
+    hal::Point fine;
+  };
+  std::vector<Reader> readers;
+  for (const auto& stream : {s.a, s.b}) {
+    Reader r{stream->allocate(64_B), stream->allocate(64_B), stream->allocate(64_B), {}, {}};
+    // One list that reads both, and one that reads good bytes alone.
+    t::run_add(s.rig, *stream, s.x, r.of_bad, 1);
+    t::run_add(s.rig, *stream, s.y, r.of_good, 1);
+    r.mixed = stream->flush();
+    t::run_add(s.rig, *stream, s.y, r.alone, 2);
+    r.fine = stream->flush();
+    readers.push_back(std::move(r));
+  }
+  gate.open();
+  for (const Reader& r : readers) {
+    ASSERT_TRUE(t::until_done(r.fine));
+    EXPECT_EQ(r.mixed.failure(), root.failure());
+    EXPECT_FALSE(r.fine.failure());
+    EXPECT_THROW(t::bytes_of(*s.a, r.of_bad), ExecutionError);
+    EXPECT_EQ(t::value_of(*s.a, r.of_good), 6);
+    EXPECT_EQ(t::value_of(*s.a, r.alone), 7);
+  }
+}
+
+TEST(Errors, bytes_overwritten_in_flight_are_good_to_a_list_that_waits_for_the_failed_one_too) {
+  Failed s;
+  Gate gate(*s.rig.context);
+  s.a->wait_for(gate.point());
+  s.a->dispatch(s.rig.explode(), std::array{t::part(s.x, 0, 32, Access::write)}, {}, {1, 1, 1});
+  s.a->fill(t::part(s.x, 32, 32, Access::write), std::byte{2});
+  s.a->flush();
+  s.b->fill(t::part(s.x, 0, 32, Access::write), std::byte{2});
+  s.b->flush();
+  // Half of what it reads is the failed list's, and good; the other half was bad and is healed.
+  t::run_add(s.rig, *s.b, s.x, s.z, 1);
+  const hal::Point reader = s.b->flush();
+  gate.open();
+  ASSERT_TRUE(t::until_done(reader));
+  EXPECT_FALSE(reader.failure());
+  EXPECT_EQ(t::value_of(*s.b, s.z), 3);
+}
+
+TEST(Errors, a_readback_of_good_bytes_of_a_failed_list_succeeds_on_a_discrete_device) {
+  Failed s(t::discrete());
+  s.a->dispatch(s.rig.explode(), std::array{t::part(s.x, 0, 32, Access::write)}, {}, {1, 1, 1});
+  s.a->fill(t::part(s.x, 32, 32, Access::write), std::byte{4});
+  std::vector<std::byte> half(32);
+  s.b->readback(s.x, 32_B, half);
+  EXPECT_EQ(half[0], std::byte{4});
+  EXPECT_THROW(s.b->readback(s.x, {}, half), ExecutionError);
+  EXPECT_THROW(s.b->readback(s.x, 31_B, std::span(half).first(2)), ExecutionError);
+}
+
+TEST(Errors, more_lists_in_flight_than_a_history_tells_apart_fail_only_the_readers_of_bad_tiles) {
+  constexpr uint64_t kTiles = 60;
+  Failed s;
+  Gate gate(*s.rig.context);
+  const auto wide = s.a->allocate(64_B * kTiles, "wide");
+  std::vector<Ref<hal::Allocation>> copies;
+  s.a->wait_for(gate.point(), hal::WaitKind::order);
+  for (uint64_t i = 0; i < kTiles; ++i) {
+    const auto tile = t::part(wide, 64 * i, 64, Access::write);
+    if (i % 7 == 2) {
+      s.a->dispatch(s.rig.explode(), std::array{tile}, {}, {1, 1, 1});
+    } else {
+      s.a->fill(tile, static_cast<std::byte>(i));
+    }
+    s.a->flush();
+  }
+  for (uint64_t i = 0; i < kTiles; ++i) {
+    copies.push_back(s.b->allocate(64_B));
+    s.b->copy(t::part(wide, 64 * i, 64, Access::read), t::write_of(copies.back()));
+  }
+  s.b->flush();
+  gate.open();
+  for (uint64_t i = 0; i < kTiles; ++i) {
+    if (i % 7 == 2) {
+      EXPECT_THROW(t::bytes_of(*s.b, copies[i]), ExecutionError) << "tile " << i;
+      std::vector<std::byte> tile(64);
+      EXPECT_THROW(s.a->readback(wide, Bytes{64 * i}, tile), ExecutionError) << "tile " << i;
+    } else {
+      EXPECT_EQ(t::value_of(*s.b, copies[i]), static_cast<int>(i)) << "tile " << i;
+    }
+  }
+}
+
+TEST(Errors, a_donated_range_that_failed_is_bad_until_it_is_overwritten) {
+  Failed s;
+  t::put(*s.a, s.x, 1);
+  t::put(*s.a, s.y, 1);
+  // In place, as an operation does that takes its input's memory.
+  s.a->dispatch(s.rig.explode(), std::array{t::in_place(s.x)}, {}, {1, 1, 1});
+  t::run_affine(s.rig, *s.a, t::in_place(s.x), 1);
+  t::run_affine(s.rig, *s.a, t::in_place(s.y), 1);
+  EXPECT_THROW(t::bytes_of(*s.a, s.x), ExecutionError);
+  EXPECT_EQ(t::value_of(*s.a, s.y), 3);
+  t::put(*s.a, s.x, 2);
+  EXPECT_EQ(t::value_of(*s.a, s.x), 2);
 }
 
 TEST(Errors, reading_poison_raises_the_cause_and_records_nothing_and_the_stream_works_on) {

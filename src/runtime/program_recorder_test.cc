@@ -224,6 +224,49 @@ TEST(ProgramRecorder, failures_pass_through_replays) {
   EXPECT_EQ(t::value_of(*s.a, y), 8);
 }
 
+TEST(ProgramRecorder, a_replay_that_fails_leaves_the_other_slots_of_its_program_good) {
+  Recorded s;
+  ProgramRecorder recorder(s.rig.context, "half bad");
+  recorder.dispatch(s.rig.explode(), std::array{Binding::of_slot(0, kWhole, Access::write)}, {},
+                    {1, 1, 1});
+  recorder.fill(Binding::of_slot(1, kWhole, Access::write), std::byte{6});
+  const auto program = recorder.seal();
+  const auto x = s.a->allocate(64_B);
+  const auto y = s.a->allocate(64_B);
+  const hal::Point point = s.a->replay(program, std::array{t::write_of(x), t::write_of(y)});
+  EXPECT_EQ(t::value_of(*s.b, y), 6);
+  EXPECT_THROW(t::bytes_of(*s.b, x), ExecutionError);
+  EXPECT_TRUE(point.failure());
+}
+
+// The slot counts as one range, of which the program leaves a part alone.
+TEST(ProgramRecorder, a_replay_heals_none_of_the_bad_bytes_that_it_leaves_alone) {
+  Recorded s;
+  Gate gate(*s.rig.context);
+  ProgramRecorder recorder(s.rig.context, "ends");
+  recorder.fill(Binding::of_slot(0, {{}, 16_B}, Access::write), std::byte{6});
+  recorder.fill(Binding::of_slot(0, {48_B, 16_B}, Access::write), std::byte{6});
+  const auto program = recorder.seal();
+  const auto x = s.a->allocate(64_B);
+  s.a->wait_for(gate.point(), hal::WaitKind::order);
+  s.a->dispatch(s.rig.explode(), std::array{t::part(x, 0, 32, Access::write)}, {}, {1, 1, 1});
+  s.a->fill(t::part(x, 32, 32, Access::write), std::byte{1});
+  s.a->flush();
+  s.b->replay(program, std::array{t::in_place(x)});
+  gate.open();
+  std::vector<std::byte> part(16);
+  const std::array expected{6, -1, 1, 6};
+  for (uint64_t i = 0; i < 4; ++i) {
+    const auto look = [&] { s.a->readback(x, Bytes{16 * i}, part); };
+    if (expected[i] < 0) {
+      EXPECT_THROW(look(), ExecutionError);
+    } else {
+      look();
+      EXPECT_EQ(std::to_integer<int>(part[0]), expected[i]) << i;
+    }
+  }
+}
+
 TEST(ProgramRecorder, a_map_of_a_slot_or_of_a_fixed_binding_is_named) {
   Recorded s;
   const auto x = s.a->allocate(64_B);

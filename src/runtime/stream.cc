@@ -198,7 +198,8 @@ void Stream::copy_out(const Ref<hal::Allocation>& from, ByteRange range, std::sp
   if (ticket->state() == hal::TicketState::abandoned) ticket->failure().raise();
   const hal::PointState state = core.waits().wait(ticket->point(), WaitReason::readback, limit);
   core.retire();
-  if (state == hal::PointState::failed) ticket->point().failure().raise();
+  // The Point of a list that others share may fail for their sake.
+  if (state == hal::PointState::failed) core.raise_poison(*staging, {{}, range.length});
   const hal::HostTouch touch(*staging, {{}, range.length}, hal::Access::read, "readback");
   std::memcpy(data.data(), staging->host_pointer(), data.size());
 }

@@ -24,8 +24,8 @@ class Stream final : public RefCounted {
 
   // Recording. Each of these is a transaction of one command; begin() opens one of several. Nothing
   // runs before flush(), a wait, or the budget submits the list. Errors: UsageError names the
-  // object and the limit; where a binding reads what a failed list wrote, that list's failure is
-  // raised. Nothing is recorded then, and the stream stays usable.
+  // object and the limit; where a binding reads bytes that a failure left bad, its cause is raised.
+  // Nothing is recorded then, and the stream stays usable.
   void dispatch(const Ref<hal::Pipeline>& pipeline, std::span<const hal::Binding> bindings,
                 const hal::Parameters& parameters, hal::Groups groups, std::string_view label = {});
   void copy(const hal::Binding& from, const hal::Binding& to, std::string_view label = {});
@@ -47,13 +47,14 @@ class Stream final : public RefCounted {
   // Later work of this stream waits for the Point, on the device: the host is never blocked.
   // UsageError for a Point of another device.
   void wait_for(const hal::Point& point, hal::WaitKind kind = hal::WaitKind::data);
-  // flush(), then waits for it. Raises the failure of the last list.
+  // flush(), then waits for it. Raises the failure of the last list, some of whose results may be
+  // good all the same.
   void synchronize(const WaitLimit& limit = {});
 
   // The data is owned before it returns: the caller may reuse its memory at once.
   void upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<const std::byte> data);
   // Waits for the range's last writer only, on whichever stream, and retires all that is finished.
-  // Raises that writer's failure.
+  // Raises the cause where bytes of the range are bad.
   void readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<std::byte> data,
                 const WaitLimit& limit = {});
   // Waits as a readback does, and reads nothing.

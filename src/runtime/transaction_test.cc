@@ -227,16 +227,20 @@ TEST(Transaction, a_list_is_never_submitted_in_the_middle_of_one) {
   sync::Thread submitter("submitter", [&] {
     while (!done.is_set()) a->flush();
   });
-  // Both halves of a transaction land in one list: whoever sees that list's end sees both.
+  // Both halves of a transaction land in one list: the one that takes along the wait for a Point
+  // that failed, so that nothing of it runs.
   for (uint8_t i = 1; i < 200; ++i) {
+    t::Gate gate(*rig.context);
+    gate.fail(Failure(ErrorCode::execution, "fail the list"));
+    a->wait_for(gate.point());
     const uint64_t commands = rig.stats().commands;
     Transaction transaction = a->begin();
     transaction.fill(t::write_of(x), std::byte{i});
-    transaction.native([](const hal::NativeCall&) { throw std::runtime_error("fail the list"); },
-                       std::array{t::part(y, 0, 1, Access::read_write)});
+    transaction.fill(t::write_of(y), std::byte{i});
     transaction.commit();
     EXPECT_EQ(rig.stats().commands, commands + 2);
-    EXPECT_THROW(t::bytes_of(*b, x), ExecutionError) << "x must share the fate of the native call";
+    EXPECT_THROW(t::bytes_of(*b, x), ExecutionError);
+    EXPECT_THROW(t::bytes_of(*b, y), ExecutionError) << "y must share the fate of x";
     t::put(*b, x, 0);
     t::put(*b, y, 0);
   }

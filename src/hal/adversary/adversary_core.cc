@@ -122,6 +122,7 @@ Failure AdversaryCore::missing_locked(const Work& work) {
 Failure AdversaryCore::accept(size_t queue, const Work& work) {
   auto list = std::make_shared<AdversaryList>();
   list->work = &work;
+  list->damage = std::make_unique<ListDamage>(work);
   list->value = work.point.value.value;
   {
     const sync::LeafLock lock(mutex_);
@@ -150,7 +151,6 @@ Failure AdversaryCore::accept(size_t queue, const Work& work) {
   }
   if (work.list->program() != nullptr) list->resources.push_back(work.list->program()->id());
   list->steps_left = list->steps.size();
-  if (!list->steps.empty()) list->wave = list->steps.front().wave;
   {
     const sync::LeafLock lock(mutex_);
     // Either may have come meanwhile; what is pushed after that would never be taken out.
@@ -211,31 +211,54 @@ void AdversaryCore::lose(Failure cause) {
 
 // What may happen
 
-bool AdversaryCore::may_start_locked(const AdversaryList& list, Failure& failure) const {
-  bool all = true;
-  for (const Wait& wait : list.work->waits) {
-    if (!wait.point.timeline) continue;
-    const uint64_t value = wait.point.value.value;
-    Failure theirs;
-    bool happened = false;
-    const auto ours = std::find_if(queues_.begin(), queues_.end(), [&](const QueueState& q) {
-      return q.timeline == wait.point.timeline;
-    });
-    if (ours != queues_.end() && ours->executed_value >= value) {
-      happened = true;
-      for (const auto& other : ours->lists) {
-        if (other->value == value) theirs = other->failure;
-      }
+bool AdversaryCore::has_happened_locked(const Wait& wait, ListFailure& failure) const {
+  if (!wait.point.timeline) return true;
+  const uint64_t value = wait.point.value.value;
+  const auto ours = std::find_if(queues_.begin(), queues_.end(), [&](const QueueState& q) {
+    return q.timeline == wait.point.timeline;
+  });
+  bool happened = false;
+  if (ours != queues_.end() && ours->executed_value >= value) {
+    happened = true;
+    for (const auto& other : ours->lists) {
+      if (other->value == value) failure = other->failure;
     }
-    if (!theirs) {
-      const PointState state = wait.point.query();
-      happened = happened || state != PointState::pending;
-      if (state == PointState::failed) theirs = wait.point.failure();
-    }
-    all = all && happened;
-    if (wait.kind == WaitKind::data && theirs && !failure) failure = theirs;
   }
-  return all;
+  if (failure) return true;
+  const PointState state = wait.point.query();
+  if (state == PointState::failed) failure = {wait.point.failure(), wait.point.damage()};
+  return happened || state != PointState::pending;
+}
+
+bool AdversaryCore::start_locked(AdversaryList& list) const {
+  if (list.started) return true;
+  const std::span<const Wait> waits = list.work->waits;
+  std::vector<std::pair<size_t, ListFailure>> failed;
+  for (size_t i = 0; i < waits.size(); ++i) {
+    ListFailure failure;
+    if (!has_happened_locked(waits[i], failure)) return false;
+    if (failure) failed.emplace_back(i, std::move(failure));
+  }
+  list.started = true;
+  for (const auto& [wait, failure] : failed) list.damage->wait_failed(wait, failure);
+  if (!list.damage->forbids_all()) begin_wave_locked(list, 0);
+  return true;
+}
+
+bool AdversaryCore::begin_wave_locked(AdversaryList& list, size_t first) {
+  while (first < list.steps.size()) {
+    list.wave_begin = first;
+    list.wave = list.steps[first].wave;
+    bool any = false;
+    for (; first < list.steps.size() && list.steps[first].wave == list.wave; ++first) {
+      AdversaryList::Step& step = list.steps[first];
+      step.done = !list.damage->enter(*step.command);
+      any = any || !step.done;
+      if (step.done) --list.steps_left;
+    }
+    if (any) return true;
+  }
+  return false;
 }
 
 // A Point does not resolve before those that its list waits for.
@@ -244,9 +267,10 @@ bool AdversaryCore::may_be_seen_locked(const AdversaryList& list) const {
                       [](const Wait& wait) { return wait.point.pending(); });
 }
 
-void AdversaryCore::finish_locked(QueueState& queue, AdversaryList& list, Failure failure) {
+void AdversaryCore::finish_locked(QueueState& queue, AdversaryList& list) {
   list.executed = true;
-  list.failure = std::move(failure);
+  list.failure = list.damage->finish();
+  list.damage.reset();
   queue.executed_value = list.value;
 }
 
@@ -263,10 +287,9 @@ void AdversaryCore::list_locked(size_t queue, std::vector<Key>& keys) {
   }
   for (const auto& list : q.lists) {
     if (list->executed) continue;
-    Failure inherited;
-    if (!may_start_locked(*list, inherited)) return;
-    if (inherited || list->steps.empty()) {
-      finish_locked(q, *list, std::move(inherited));
+    if (!start_locked(*list)) return;
+    if (list->damage->forbids_all() || list->steps_left == 0) {
+      finish_locked(q, *list);
       list_locked(queue, keys);
       return;
     }
@@ -376,7 +399,7 @@ void AdversaryCore::publish(size_t queue) {
     list->publishing = true;
   }
   if (list->failure) {
-    timeline->fail({list->value}, list->failure);
+    timeline->fail({list->value}, list->failure.cause, list->failure.damage);
   } else {
     timeline->signal({list->value});
   }
@@ -410,20 +433,13 @@ void AdversaryCore::execute(size_t queue, AdversaryList& list, size_t step) {
   const sync::LeafLock lock(mutex_);
   queues_[queue].busy = false;
   if (list.executed) return;
-  if (failure) {
-    finish_locked(queues_[queue], list, std::move(failure));
-    return;
-  }
-  if (--list.steps_left == 0) {
-    finish_locked(queues_[queue], list, {});
-    return;
-  }
+  if (failure) list.damage->fail(command, failure);
+  --list.steps_left;
   size_t next = list.wave_begin;
   for (; next < list.steps.size() && list.steps[next].wave == list.wave; ++next) {
     if (!list.steps[next].done) return;
   }
-  list.wave_begin = next;
-  list.wave = list.steps[next].wave;
+  if (!begin_wave_locked(list, next)) finish_locked(queues_[queue], list);
 }
 
 // Runs it now, and returns when it is done. Only from the one event that a queue has under way.

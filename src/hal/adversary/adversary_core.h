@@ -13,6 +13,7 @@
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/adversary/adversary_device.h"
 #include "holdfast/hal/adversary/memory_lives.h"
+#include "holdfast/hal/list_damage.h"
 
 namespace holdfast::hal {
 
@@ -32,9 +33,11 @@ struct AdversaryList {
   size_t steps_left = 0;
   uint32_t wave = 0;      // the one under way
   size_t wave_begin = 0;  // its first step
+  bool started = false;   // what it waits for has happened
   bool executed = false;
   bool publishing = false;
-  Failure failure;
+  std::unique_ptr<ListDamage> damage;  // until it is executed
+  ListFailure failure;                 // from then on
   // What it needs, by id: the objects may be gone although they should not be.
   std::vector<ResourceId> resources;
   std::vector<BufferId> buffers;
@@ -118,12 +121,16 @@ class AdversaryCore final : public sync::EventSource,
 
   void list_locked(size_t queue, std::vector<Key>& keys) HOLDFAST_REQUIRES(mutex_);
   AdversaryList* find_locked(Key key) const HOLDFAST_REQUIRES(mutex_);
-  // Whether what the list waits for has happened, and the failure that it inherits from it.
-  bool may_start_locked(const AdversaryList& list, Failure& failure) const
-      HOLDFAST_REQUIRES(mutex_);
+  // Whether what the wait is for has happened, and how that failed.
+  bool has_happened_locked(const Wait& wait, ListFailure& failure) const HOLDFAST_REQUIRES(mutex_);
+  // Starts the list where all it waits for has happened, with the damage that it inherits. Whether
+  // it is under way.
+  bool start_locked(AdversaryList& list) const HOLDFAST_REQUIRES(mutex_);
+  // Makes the first wave that has a command left the one under way. Commands that damage forbids
+  // are done without having run. Whether there is one.
+  static bool begin_wave_locked(AdversaryList& list, size_t first);
   bool may_be_seen_locked(const AdversaryList& list) const HOLDFAST_REQUIRES(mutex_);
-  void finish_locked(QueueState& queue, AdversaryList& list, Failure failure)
-      HOLDFAST_REQUIRES(mutex_);
+  static void finish_locked(QueueState& queue, AdversaryList& list);
   // Why no work is taken any more; none while it is.
   Failure refusal_locked(const Work& work) const HOLDFAST_REQUIRES(mutex_);
   Failure missing_locked(const Work& work) HOLDFAST_REQUIRES(mutex_);

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 
 #include <set>
+#include <stdexcept>
 
 #include "holdfast/base/error.h"
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/hal/damage.h"
 #include "holdfast/simulation/explore.h"
 
 namespace holdfast::hal {
@@ -203,6 +205,49 @@ TEST(Adversary, a_command_that_fails_fails_its_list_and_whoever_waits_for_its_da
     EXPECT_EQ(inherits.failure(), failed.failure());
     EXPECT_EQ(Bench::first(x), 5) << "nothing of the failed lists ran after the failure";
   });
+}
+
+// One list of four independent commands and their readers, of which one fails and one is hit by
+// what it reads: whatever runs first, the same bytes are bad, for the same cause.
+TEST(Adversary, the_same_bytes_are_bad_in_whichever_order_commands_run) {
+  for (uint64_t seed = 1; seed <= 50; ++seed) {
+    SCOPED_TRACE(seed);
+    simulation::SeededDriver driver(seed);
+    const auto body = [] {
+      Bench b(open());
+      std::vector<Ref<Allocation>> low;
+      std::vector<Ref<Allocation>> high;
+      CommandList list = b.list("list");
+      for (int i = 0; i < 4; ++i) {
+        low.push_back(b.buffer("low"));
+        high.push_back(b.buffer("high"));
+        const Binding written = Binding::of(low.back(), Access::write);
+        list.native(
+            [i](const NativeCall&) {
+              if (i == 1 || i == 2) throw std::runtime_error("number " + std::to_string(i));
+            },
+            {&written, 1}, "low");
+      }
+      list.barrier();
+      for (size_t i = 0; i < 4; ++i) {
+        list.copy(low[i], {{}, 64_B}, high[i], {{}, 64_B}, "high");
+      }
+      const Point point = b.submit(0, std::move(list));
+      EXPECT_EQ(point.timeline->wait(point.value, sync::Deadline::never()), PointState::failed);
+      EXPECT_THAT(point.failure().message(), HasSubstr("number 1")) << "the first as recorded";
+      const std::shared_ptr<const Damage> damage = point.damage();
+      ASSERT_NE(damage, nullptr);
+      for (size_t i = 0; i < 4; ++i) {
+        for (const auto& each : {low[i], high[i]}) {
+          const Failure found = damage->find(each->id(), {{}, 64_B});
+          EXPECT_EQ(static_cast<bool>(found), i == 1 || i == 2) << each->name() << " " << i;
+          if (found) EXPECT_THAT(found.message(), HasSubstr("number " + std::to_string(i)));
+        }
+      }
+    };
+    const simulation::Outcome outcome = simulation::simulate(driver, body);
+    EXPECT_EQ(outcome.ending, simulation::Ending::finished) << outcome.report;
+  }
 }
 
 TEST(Adversary, a_device_lost_at_a_step_fails_everything_pending) {

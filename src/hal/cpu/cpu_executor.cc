@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <exception>
+#include <utility>
 
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/mutex.h"
@@ -31,23 +32,29 @@ struct Prepared {
   std::span<const std::byte> parameters;
   uint64_t units = 0;  // groups, or one
   uint64_t expected_ns = 0;
+  bool failed = false;  // some unit of it has: others need not run; see has_failed()
+
+  // Threads that run units of one command share it.
+  std::atomic_ref<bool> has_failed() { return std::atomic_ref<bool>(failed); }
 };
 
 class ListRun {
  public:
-  ListRun(const Work& work, sync::WorkerPool& pool, const std::atomic<bool>& stopped)
+  ListRun(const Work& work, ListDamage& damage, sync::WorkerPool& pool,
+          const std::atomic<bool>& stopped)
       : queue_(work.queue),
         only_(work.only),
         replay_(*work.list),
         commands_(replay_.program() != nullptr ? replay_.program()->list() : replay_),
+        damage_(damage),
         pool_(pool),
         stopped_(stopped) {}
 
-  Failure run() {
+  void run() {
     if (only_ != nullptr) {
       add_to_wave(*only_);
       run_wave();
-      return *failure_.lock();
+      return;
     }
     for (const Command& command : commands_) {
       if (command.is_mark()) continue;
@@ -56,16 +63,13 @@ class ListRun {
       } else {
         add_to_wave(command);
       }
-      if (halted()) break;
+      if (halted()) return;
     }
-    if (!halted()) run_wave();
-    return *failure_.lock();
+    run_wave();
   }
 
  private:
-  bool halted() const {
-    return failed_.load(std::memory_order_relaxed) || stopped_.load(std::memory_order_relaxed);
-  }
+  bool halted() const { return stopped_.load(std::memory_order_relaxed); }
 
   std::span<std::byte> host_bytes(const BoundRange& bound) const {
     const BoundRange* target = &bound;
@@ -81,9 +85,11 @@ class ListRun {
   }
 
   void add_to_wave(const Command& command) {
+    if (!damage_.enter(command)) return;
     if (wave_size_ == wave_.size()) wave_.emplace_back();
     Prepared& p = wave_[wave_size_];
     p.command = &command;
+    p.failed = false;
     const auto bindings = command.bindings();
     for (size_t i = 0; i < bindings.size(); ++i) p.bindings[i] = host_bytes(bindings[i]);
     p.parameters = command.parameters_from_replay
@@ -105,6 +111,15 @@ class ListRun {
   void run_wave() {
     const std::span<Prepared> wave(wave_.data(), wave_size_);
     wave_size_ = 0;
+    run_units_of(wave);
+    if (!any_failed_.load(std::memory_order_relaxed)) return;
+    any_failed_.store(false, std::memory_order_relaxed);
+    auto failures = failures_.lock();
+    for (const auto& [command, failure] : *failures) damage_.fail(*command, failure);
+    failures->clear();
+  }
+
+  void run_units_of(std::span<Prepared> wave) {
     uint64_t units = 0;
     uint64_t expected_ns = 0;
     for (const Prepared& p : wave) {
@@ -112,7 +127,7 @@ class ListRun {
       expected_ns += p.expected_ns;
     }
     if (units < 2 || pool_.helpers() == 0 || expected_ns < kWorthHelpingNs) {
-      for (const Prepared& p : wave) {
+      for (Prepared& p : wave) {
         if (halted()) return;
         run_units(p, 0, p.units);
       }
@@ -121,7 +136,7 @@ class ListRun {
     // Each thread takes a few chunks, so that an uneven one does not keep the others waiting.
     const uint64_t grain = std::max<uint64_t>(1, units / (4 * (uint64_t{pool_.helpers()} + 1)));
     pool_.run(units, grain, [&](uint64_t begin, uint64_t end) {
-      for (const Prepared& p : wave) {
+      for (Prepared& p : wave) {
         if (begin >= end || halted()) return;
         if (begin < p.units) {
           const uint64_t stop = std::min(end, p.units);
@@ -134,7 +149,7 @@ class ListRun {
     });
   }
 
-  void run_units(const Prepared& p, uint64_t begin, uint64_t end) {
+  void run_units(Prepared& p, uint64_t begin, uint64_t end) {
     const Queue::Executing executing(queue_);
     try {
       switch (p.command->kind) {
@@ -163,7 +178,7 @@ class ListRun {
     }
   }
 
-  void run_groups(const Prepared& p, uint64_t begin, uint64_t end) {
+  void run_groups(Prepared& p, uint64_t begin, uint64_t end) {
     auto& pipeline = *static_cast<CpuPipeline*>(p.command->pipeline);
     const Groups groups = p.command->groups;
     HostGroup call{{}, groups, {p.bindings.data(), p.command->binding_count}, p.parameters};
@@ -171,7 +186,7 @@ class ListRun {
     const bool profiled = pipeline.profile().enabled();
     const sync::TimePoint start = sample || profiled ? sync::now() : sync::TimePoint();
     for (uint64_t i = begin; i < end; ++i) {
-      if (halted()) return;
+      if (halted() || p.has_failed().load(std::memory_order_relaxed)) return;
       call.group = {static_cast<uint32_t>(i % groups.x),
                     static_cast<uint32_t>(i / groups.x % groups.y),
                     static_cast<uint32_t>(i / groups.x / groups.y)};
@@ -186,30 +201,34 @@ class ListRun {
     }
   }
 
-  void fail(const Prepared& p, const std::string& why) {
-    auto failure = failure_.lock();
-    if (*failure) return;
+  // Of a command that fails in several groups, the first failure counts.
+  void fail(Prepared& p, const std::string& why) {
+    auto failures = failures_.lock();
+    if (p.has_failed().exchange(true, std::memory_order_relaxed)) return;
     const Command& c = *p.command;
     std::string what = c.kind == CommandKind::dispatch
                            ? c.pipeline->describe()
                            : fmt::format("a {} command", to_string(c.kind));
     if (!c.label().empty()) what += fmt::format(", labelled '{}',", c.label());
-    *failure =
+    failures->emplace_back(
+        &c,
         Failure(ErrorCode::execution, fmt::format("{} failed as command {} of {}: {}", what,
-                                                  commands_.index_of(c), replay_.describe(), why));
-    failed_.store(true, std::memory_order_relaxed);
+                                                  commands_.index_of(c), replay_.describe(), why)));
+    any_failed_.store(true, std::memory_order_relaxed);
   }
 
   const Queue* queue_;
   const Command* only_;
   const CommandList& replay_;
   const CommandList& commands_;
+  ListDamage& damage_;
   sync::WorkerPool& pool_;
   const std::atomic<bool>& stopped_;
   std::vector<Prepared> wave_;
   size_t wave_size_ = 0;
-  std::atomic<bool> failed_{false};
-  sync::Guarded<Failure> failure_;
+  std::atomic<bool> any_failed_{false};
+  // Of the present wave.
+  sync::Guarded<std::vector<std::pair<const Command*, Failure>>> failures_;
 };
 
 }  // namespace
@@ -229,10 +248,9 @@ void CpuPipeline::add_sample(uint64_t ns_per_group) noexcept {
   ns_per_group_.store((before + 3 * ns_per_group) / 4, std::memory_order_relaxed);
 }
 
-Failure run_commands(const Work& work, sync::WorkerPool& pool, const std::atomic<bool>& stopped,
-                     const std::function<Failure()>& stop_cause) {
-  if (Failure failure = ListRun(work, pool, stopped).run()) return failure;
-  return stop_cause();
+void run_commands(const Work& work, ListDamage& damage, sync::WorkerPool& pool,
+                  const std::atomic<bool>& stopped) {
+  ListRun(work, damage, pool, stopped).run();
 }
 
 }  // namespace holdfast::hal

@@ -4,6 +4,7 @@
 
 #include "holdfast/base/sync/pool.h"
 #include "holdfast/hal/kernel_profile.h"
+#include "holdfast/hal/list_damage.h"
 #include "holdfast/hal/queue.h"
 
 namespace holdfast::hal {
@@ -31,9 +32,9 @@ class CpuPipeline final : public Pipeline {
 };
 
 // Runs the commands of a work: wave after wave, the groups of a wave in parallel where that pays.
-// Returns the first failure; by then nothing of the list runs any more. Stops early once `stopped`
-// is set, with `stop_cause`'s failure.
-Failure run_commands(const Work& work, sync::WorkerPool& pool, const std::atomic<bool>& stopped,
-                     const std::function<Failure()>& stop_cause);
+// Commands that fail are told to `damage`; those that it forbids do not run, and all others do.
+// Stops early once `stopped` is set. When it returns nothing of the list runs any more.
+void run_commands(const Work& work, ListDamage& damage, sync::WorkerPool& pool,
+                  const std::atomic<bool>& stopped);
 
 }  // namespace holdfast::hal

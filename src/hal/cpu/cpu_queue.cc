@@ -56,16 +56,20 @@ struct CpuQueue::Worker {
 
   void execute(const Work& work) {
     const TimelineValue value = work.point.value;
-    Failure failure = wait_for_all(work);
-    if (!failure) failure = shared->stop_cause();
-    if (!failure) {
+    ListDamage damage(work);
+    Failure stop = wait_for_all(work, damage);
+    if (!stop) stop = shared->stop_cause();
+    if (!stop && !damage.forbids_all()) {
       running.store(work.queue);
-      failure = run_commands(work, shared->pool, shared->stopped,
-                             [this] { return shared->stop_cause(); });
+      run_commands(work, damage, shared->pool, shared->stopped);
       running.store(nullptr);
+      stop = shared->stop_cause();
     }
+    ListFailure failure = damage.finish();
+    // Nobody knows how far a list got that was stopped: all that it writes is bad.
+    if (stop) failure = {failure.cause ? failure.cause : stop, nullptr};
     if (failure) {
-      timeline->fail(value, std::move(failure));
+      timeline->fail(value, std::move(failure.cause), std::move(failure.damage));
     } else {
       timeline->signal(value);
     }
@@ -88,10 +92,12 @@ struct CpuQueue::Worker {
     return work;
   }
 
-  // Waits for every wait, whatever the others gave: the list's Point vouches for all of them.
-  Failure wait_for_all(const Work& work) const {
-    Failure failure;
-    for (const Wait& wait : work.waits) {
+  // Waits for every wait, whatever the others gave: the list's Point vouches for all of them. A
+  // failure: the device was stopped meanwhile.
+  Failure wait_for_all(const Work& work, ListDamage& damage) const {
+    Failure stopped;
+    for (size_t i = 0; i < work.waits.size(); ++i) {
+      const Wait& wait = work.waits[i];
       if (!wait.point.timeline) continue;
       const Timeline& awaited = *wait.point.timeline;
       const bool ours = awaited.device() == device;
@@ -101,16 +107,17 @@ struct CpuQueue::Worker {
         // What belongs to this device is resolved by its own queue; nothing else need ever be.
         if (state == PointState::pending && !ours) {
           if (Failure stop = shared->stop_cause()) {
-            if (!failure) failure = stop;
+            if (!stopped) stopped = stop;
             break;
           }
         }
       }
-      if (state == PointState::failed && wait.kind == WaitKind::data && !failure) {
-        failure = awaited.failure(wait.point.value);
+      if (state == PointState::failed) {
+        damage.wait_failed(i,
+                           {awaited.failure(wait.point.value), awaited.damage(wait.point.value)});
       }
     }
-    return failure;
+    return stopped;
   }
 };
 

@@ -1,4 +1,8 @@
+#include <random>
+#include <stdexcept>
+
 #include "holdfast/hal/cts/cts.h"
+#include "holdfast/hal/damage.h"
 
 // Failures as values on Points, and whom they reach.
 
@@ -9,6 +13,18 @@ namespace {
 using testing::HasSubstr;
 
 Failure cause_named(const std::string& name) { return {ErrorCode::execution, name}; }
+
+// A command that uses these bytes and fails.
+void explode(CommandList& list, const std::vector<Binding>& bindings,
+             std::string_view label = "explosion") {
+  list.native([](const NativeCall&) { throw std::runtime_error("it exploded"); }, bindings, label);
+}
+
+// The damage that a Point's list left in all of an Allocation.
+Failure damage_of(const Point& point, const Ref<Allocation>& allocation) {
+  const std::shared_ptr<const Damage> damage = point.damage();
+  return damage ? damage->find(allocation->id(), {{}, allocation->size()}) : point.failure();
+}
 
 }  // namespace
 
@@ -168,16 +184,240 @@ TEST_P(Cts, failure_travels_along_data_waits_from_queue_to_queue) {
 }
 
 TEST_P(Cts, a_failed_kernel_passes_its_cause_along_data_waits) {
-  auto bad = list("bad");
-  dispatch(bad, "fail", {}, {}, {1, 1, 1});
   const auto data = uploaded(Words(64, 1), "data");
+  const auto out = uploaded(Words(64, 1), "out");
+  auto bad = list("bad");
+  explode(bad, {Binding::of(data, Access::write)});
   auto dependant = list("dependant");
-  store(dependant, data, 2);
+  mix(dependant, data, out, 1);
   const Point root = submit(queue(), bad);
   const Point same = submit(queue(), dependant, {{root, WaitKind::data}});
   ASSERT_TRUE(failed(root));
   EXPECT_TRUE(failed_with(same, root.failure()));
-  EXPECT_EQ(read(data), Words(64, 1));
+  EXPECT_EQ(damage_of(same, out), root.failure());
+  EXPECT_EQ(read(out), Words(64, 1));
+}
+
+TEST_P(Cts, other_commands_of_a_list_with_a_failed_command_run_and_are_good) {
+  const auto bad = uploaded(Words(64, 1), "bad");
+  const auto before = uploaded(Words(64, 1), "before");
+  const auto beside = uploaded(Words(64, 1), "beside");
+  const auto after = uploaded(Words(64, 1), "after");
+  auto work = list("unlucky");
+  store(work, before, 2);
+  work.barrier();
+  store(work, beside, 3);
+  explode(work, {Binding::of(bad, Access::write)}, "fifth");
+  work.barrier();
+  store(work, after, 4);
+  const Point point = submit(queue(), work);
+  ASSERT_TRUE(failed(point)) << "the Point fails all the same";
+  EXPECT_THAT(point.failure().message(), HasSubstr("fifth"));
+  ASSERT_NE(point.damage(), nullptr);
+  EXPECT_EQ(damage_of(point, bad), point.failure());
+  for (const auto& good : {before, beside, after}) EXPECT_FALSE(damage_of(point, good));
+  EXPECT_EQ(read(before), Words(64, 2));
+  EXPECT_EQ(read(beside), Words(64, 3));
+  EXPECT_EQ(read(after), Words(64, 4));
+}
+
+TEST_P(Cts, readers_of_what_a_failed_command_writes_do_not_run_nor_do_their_readers) {
+  const auto bad = uploaded(Words(64, 1), "bad");
+  const auto reader = uploaded(Words(64, 1), "reader");
+  const auto second = uploaded(Words(64, 1), "second");
+  const auto good = uploaded(Words(64, 1), "good");
+  auto work = list();
+  explode(work, {Binding::of(bad, range(0, 128), Access::write)});
+  work.barrier();
+  mix(work, bad, reader, 1);
+  work.copy(bad, range(128, 128), good, range(0, 128));
+  work.barrier();
+  increment(work, reader);
+  work.barrier();
+  mix(work, reader, second, 1);
+  const Point point = submit(queue(), work);
+  ASSERT_TRUE(failed(point));
+  for (const auto& each : {bad, reader, second}) {
+    EXPECT_EQ(damage_of(point, each), point.failure());
+  }
+  EXPECT_FALSE(point.damage()->find(bad->id(), range(128, 128))) << "the failed half alone";
+  EXPECT_FALSE(damage_of(point, good)) << "it read the other half";
+  EXPECT_EQ(read(reader), Words(64, 1));
+  EXPECT_EQ(read(second), Words(64, 1));
+}
+
+TEST_P(Cts, bytes_that_a_list_overwrites_after_a_failure_are_good) {
+  const auto data = uploaded(Words(64, 1), "data");
+  const auto out = uploaded(Words(64, 1), "out");
+  auto work = list();
+  explode(work, {Binding::of(data, Access::read_write)});
+  work.barrier();
+  store(work, data, 5);
+  work.barrier();
+  work.copy(data, range(0, 256), out, range(0, 256));
+  const Point point = submit(queue(), work);
+  ASSERT_TRUE(failed(point));
+  EXPECT_FALSE(damage_of(point, data));
+  EXPECT_FALSE(damage_of(point, out));
+  EXPECT_EQ(read(out), Words(64, 5));
+}
+
+TEST_P(Cts, a_data_wait_keeps_only_the_commands_from_running_that_read_bad_bytes) {
+  for (size_t on = 0; on < device().queues().size(); ++on) {
+    const auto bad = uploaded(Words(64, 1), "bad");
+    const auto good = uploaded(Words(64, 1), "good");
+    const auto of_bad = uploaded(Words(64, 1), "of bad");
+    const auto of_good = uploaded(Words(64, 1), "of good");
+    auto first = list("first");
+    explode(first, {Binding::of(bad, Access::write)});
+    store(first, good, 7);
+    auto mixed = list("mixed");
+    mixed.copy(bad, range(0, 256), of_bad, range(0, 256));
+    mixed.copy(good, range(0, 256), of_good, range(0, 256));
+    auto fine = list("fine");
+    increment(fine, good);
+    const Point root = submit(queue(0), first);
+    const Point both = submit(queue(on), mixed, {{root, WaitKind::data}});
+    const Point other = submit(queue(on), fine, {{root, WaitKind::data}, {both, WaitKind::data}});
+    EXPECT_TRUE(failed(root));
+    EXPECT_TRUE(failed_with(both, root.failure())) << "on queue " << on;
+    EXPECT_TRUE(reached(other)) << "it reads no bad byte; on queue " << on;
+    EXPECT_EQ(damage_of(both, of_bad), root.failure());
+    EXPECT_FALSE(damage_of(both, of_good));
+    EXPECT_FALSE(damage_of(both, bad)) << "that is the first list's";
+    EXPECT_EQ(read(of_bad), Words(64, 1));
+    EXPECT_EQ(read(of_good), Words(64, 7));
+    EXPECT_EQ(read(good), Words(64, 8));
+  }
+}
+
+// Also where the device cannot tell what is bad of the first list, and all that it writes is.
+TEST_P(Cts, of_a_data_wait_that_names_bytes_only_these_count) {
+  const auto healed = uploaded(Words(64, 1), "healed");
+  const auto bad = uploaded(Words(64, 1), "bad");
+  const auto of_healed = uploaded(Words(64, 1), "of healed");
+  const auto of_bad = uploaded(Words(64, 1), "of bad");
+  auto first = list("first");
+  explode(first, {Binding::of(healed, Access::write), Binding::of(bad, Access::write)});
+  auto heals = list("heals");
+  store(heals, healed, 6);
+  auto reader = list("reader");
+  reader.copy(healed, range(0, 256), of_healed, range(0, 256));
+  reader.copy(bad, range(0, 256), of_bad, range(0, 256));
+  const Point root = submit(queue(), first);
+  const Point over = submit(queue(), heals);
+  Point last;
+  {
+    const auto turn = queue()->take_turn();
+    last = queue()
+               ->submit(
+                   *turn, reader, {{root, WaitKind::data}, {over, WaitKind::data}},
+                   {{0, false, bad->id(), range(0, 256)}, {1, false, healed->id(), range(0, 256)}})
+               .or_raise();
+  }
+  ASSERT_TRUE(failed(root));
+  EXPECT_TRUE(reached(over));
+  EXPECT_TRUE(failed_with(last, root.failure()));
+  EXPECT_EQ(damage_of(last, of_bad), root.failure());
+  EXPECT_FALSE(damage_of(last, of_healed));
+  EXPECT_EQ(read(of_bad), Words(64, 1));
+  EXPECT_EQ(read(of_healed), Words(64, 6));
+}
+
+TEST_P(Cts, a_replay_whose_command_fails_damages_what_its_slots_are_bound_to) {
+  auto steps = list("steps");
+  explode(steps, {Binding::of_slot(0, range(0, 256), Access::write)});
+  steps.fill(Binding::of_slot(1, range(0, 256), Access::write), std::byte{1});
+  const auto program = device().create_program(steps).or_raise();
+  for (int i = 0; i < 2; ++i) {
+    const auto bad = uploaded(Words(128, 1), "bad");
+    const auto good = uploaded(Words(64, 2), "good");
+    auto one = replay(program, {Binding::of(bad, range(256, 256), Access::write),
+                                Binding::of(good, Access::write)});
+    const Point point = submit(queue(), one);
+    ASSERT_TRUE(failed(point));
+    EXPECT_EQ(point.damage()->find(bad->id(), range(256, 256)), point.failure());
+    EXPECT_FALSE(point.damage()->find(bad->id(), range(0, 256)));
+    EXPECT_FALSE(damage_of(point, good));
+    EXPECT_EQ(read(good), Words(64, 0x01010101));
+  }
+}
+
+TEST_P(Cts, a_failed_list_tells_its_ticket_which_bytes_are_bad) {
+  const auto bad = uploaded(Words(64, 1), "bad");
+  const auto good = uploaded(Words(64, 1), "good");
+  auto work = list();
+  explode(work, {Binding::of(bad, Access::write)});
+  store(work, good, 2);
+  const auto ticket = work.ticket();
+  const Point point = submit(queue(), work);
+  ASSERT_TRUE(failed(point));
+  queue()->retire();
+  EXPECT_EQ(ticket->failure_of(bad->id(), range(0, 256)), point.failure());
+  EXPECT_FALSE(ticket->failure_of(good->id(), range(0, 256)));
+}
+
+// Random lists of tiles that are filled, copied and written by commands that fail, each with a
+// second list that reads what the first one left; against a computation tile by tile.
+TEST_P(Cts, random_failures_leave_bad_exactly_what_depends_on_them) {
+  constexpr uint64_t kTile = 64;
+  constexpr uint64_t kTiles = 12;
+  constexpr int kBad = -1;
+  std::mt19937 random(11);
+  for (int round = 0; round < 25; ++round) {
+    SCOPED_TRACE(round);
+    const auto data = uploaded(Words(kTiles * kTile / 4, 0), "data");
+    const auto tile = [&](uint64_t t) { return range(t * kTile, kTile); };
+    std::vector<int> expected(kTiles, 0);
+    std::vector<Point> points;
+    for (int part = 0; part < 2; ++part) {
+      auto work = list("random " + std::to_string(part));
+      std::vector<bool> bad(kTiles, false);
+      bool any = false;
+      for (uint64_t n = 3 + random() % 8; n > 0; --n) {
+        const uint64_t to = random() % kTiles;
+        const uint64_t from = (to + 1 + random() % (kTiles - 1)) % kTiles;
+        const auto value = static_cast<uint8_t>(1 + random() % 100);
+        bool is_bad = false;
+        switch (random() % 4) {
+          case 0:
+            work.fill(data, tile(to), std::byte{value});
+            expected[to] = value;
+            break;
+          case 1:
+          case 2:
+            work.copy(data, tile(from), data, tile(to));
+            is_bad = expected[from] == kBad;
+            expected[to] = expected[from];
+            break;
+          default:
+            explode(work, {Binding::of(data, tile(from), Access::read),
+                           Binding::of(data, tile(to), Access::write)});
+            is_bad = true;
+            expected[to] = kBad;
+        }
+        bad[to] = is_bad;
+        any = any || is_bad;
+        work.barrier();
+      }
+      std::vector<Wait> waits;
+      if (part == 1) waits.push_back({points[0], WaitKind::data});
+      points.push_back(submit(queue(static_cast<size_t>(part) % device().queues().size()), work,
+                              std::move(waits)));
+      EXPECT_TRUE(any ? failed(points.back()) : reached(points.back()));
+      for (uint64_t t = 0; t < kTiles; ++t) {
+        const auto damage = points.back().damage();
+        const bool found = damage && damage->find(data->id(), tile(t));
+        EXPECT_EQ(found, bad[t]) << "tile " << t << " of list " << part;
+      }
+    }
+    const ByteVector content = read_bytes(data);
+    for (uint64_t t = 0; t < kTiles; ++t) {
+      if (expected[t] == kBad) continue;
+      EXPECT_EQ(std::to_integer<int>(content[t * kTile]), expected[t]) << "tile " << t;
+      EXPECT_EQ(content[t * kTile], content[(t + 1) * kTile - 1]) << "tile " << t;
+    }
+  }
 }
 
 TEST_P(Cts, a_list_that_fails_early_resolves_only_after_all_it_waits_for) {

@@ -244,6 +244,7 @@ TEST_P(CtsVulkan, nothing_runs_of_a_list_whose_callback_throws) {
   const Point point = submit(queue(), work);
   ASSERT_TRUE(failed(point));
   EXPECT_THAT(point.failure().message(), ::testing::HasSubstr("out of luck"));
+  EXPECT_EQ(point.damage(), nullptr) << "all that the list writes is bad";
   EXPECT_EQ(read(data), Words(64, 1));
 }
 

@@ -36,6 +36,10 @@ Failure ValidateTimeline::failure(TimelineValue value) const {
   return cause;
 }
 
+std::shared_ptr<const Damage> ValidateTimeline::damage(TimelineValue value) const {
+  return inner_->damage(value);
+}
+
 PointState ValidateTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
   const PointState state = tell(value, inner_->wait(value, deadline));
   model_->let_go();
@@ -80,7 +84,8 @@ Failure ValidateQueue::execute(const Work& work) {
     handed.waits.push_back({inner_point(*timelines_, wait.point), wait.kind});
   }
   const Ref<Timeline>& timeline = (*timelines_)[index()]->inner();
-  handed.work = {work.list, work.only, {timeline, work.point.value}, handed.waits, work.queue};
+  handed.work = {work.list,    work.only,  {timeline, work.point.value},
+                 handed.waits, work.queue, work.awaited};
   if (Failure refused = hand_on(*inner_, handed.work)) {
     model_->refused(index(), work);
     handed_.pop_back();

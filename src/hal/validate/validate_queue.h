@@ -20,6 +20,7 @@ class ValidateTimeline final : public Timeline {
 
   PointState query(TimelineValue value) const noexcept override;
   Failure failure(TimelineValue value) const override;
+  std::shared_ptr<const Damage> damage(TimelineValue value) const override;
   PointState wait(TimelineValue value, sync::Deadline deadline) const override;
 
   const Ref<Timeline>& inner() const noexcept { return inner_; }

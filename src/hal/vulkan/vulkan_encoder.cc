@@ -136,7 +136,8 @@ struct Place {
 
 class Translation {
  public:
-  Translation(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool computes)
+  Translation(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool computes,
+              std::span<const Command* const> skipped)
       : core_(core),
         vk_(core.vk),
         work_(work),
@@ -145,6 +146,7 @@ class Translation {
         commands_(commands),
         handle_(commands.handle()),
         computes_(computes),
+        skipped_(skipped),
         work_stages_(computes ? VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT |
                                     VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT
                               : VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT) {}
@@ -207,7 +209,9 @@ class Translation {
   Failure add_all() {
     for (const Command& command : list_) {
       if (command.is_mark()) continue;
-      if (command.kind == CommandKind::barrier) {
+      if (!skipped_.empty() && skipped_.front() == &command) {
+        skipped_ = skipped_.subspan(1);
+      } else if (command.kind == CommandKind::barrier) {
         wave_over_ = has_work_;
       } else if (Failure failure = add(command)) {
         return failure;
@@ -414,6 +418,7 @@ class Translation {
   VulkanCommands& commands_;
   VkCommandBuffer handle_;
   const bool computes_;
+  std::span<const Command* const> skipped_;  // those yet to come
   const VkPipelineStageFlags2 work_stages_;
 
   bool has_work_ = false;
@@ -432,8 +437,8 @@ class Translation {
 }  // namespace
 
 Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once,
-                  bool computes) {
-  return Translation(core, work, commands, computes).run(once);
+                  bool computes, std::span<const Command* const> skipped) {
+  return Translation(core, work, commands, computes, skipped).run(once);
 }
 
 }  // namespace holdfast::hal

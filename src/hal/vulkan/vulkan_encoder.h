@@ -1,5 +1,6 @@
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "holdfast/hal/queue.h"
@@ -56,8 +57,9 @@ class VulkanCommands final : private VulkanObject {
 // commands with one barrier between waves, then, where memory was written that the host reaches,
 // one that shows it. A failure of code execution is the list's (a native callback threw); any other
 // is the driver's, or that of a list which wants more than a queue for copies does. `once`: the
-// commands are submitted once. `computes`: whether the queue does.
+// commands are submitted once. `computes`: whether the queue does. `skipped`: commands to leave
+// out, in recorded order.
 Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once,
-                  bool computes);
+                  bool computes, std::span<const Command* const> skipped = {});
 
 }  // namespace holdfast::hal

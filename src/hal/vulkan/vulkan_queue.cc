@@ -45,15 +45,16 @@ bool VulkanQueue::may_start(const Work& work) const {
   return true;
 }
 
-Failure VulkanQueue::inherited(const Work& work) const {
-  for (const Wait& wait : work.waits) {
+void VulkanQueue::inherit(const Work& work, ListDamage& damage) const {
+  for (size_t i = 0; i < work.waits.size(); ++i) {
+    const Wait& wait = work.waits[i];
     if (wait.kind != WaitKind::data || !wait.point.timeline) continue;
     const VulkanTimeline* const timeline = own(wait);
-    Failure cause =
-        timeline != nullptr ? timeline->known_failure(wait.point.value) : wait.point.failure();
-    if (cause) return cause;
+    const ListFailure failure = timeline != nullptr
+                                    ? timeline->known_failure(wait.point.value)
+                                    : ListFailure{wait.point.failure(), wait.point.damage()};
+    if (failure) damage.wait_failed(i, failure);
   }
-  return {};
 }
 
 Failure VulkanQueue::execute(const Work& work) {
@@ -124,8 +125,10 @@ bool VulkanQueue::start_kept_back(std::vector<Point>& waits_for) {
       failure = start(*work);
       // It was accepted, so it has to come to an end: if not well, then as a failure.
       if (failure) {
-        const Failure cause = inherited(*work);
-        failure = start_failed(*work, cause ? cause : failure);
+        ListDamage damage(*work);
+        inherit(*work, damage);
+        const Failure cause = damage.finish().cause;
+        failure = start_failed(*work, {cause ? cause : failure, nullptr});
       }
     } catch (const std::bad_alloc&) {
       failure = Failure(ErrorCode::out_of_memory, "no host memory");
@@ -144,7 +147,10 @@ bool VulkanQueue::start_kept_back(std::vector<Point>& waits_for) {
 }
 
 Failure VulkanQueue::start(const Work& work) {
-  if (Failure cause = inherited(work)) return start_failed(work, std::move(cause));
+  ListDamage damage(work);
+  inherit(work, damage);
+  if (damage.forbids_all()) return start_failed(work, damage.finish());
+  if (damage.any()) return start_damaged(work, damage);
   if (work.list->empty()) return submit(work, VK_NULL_HANDLE);
   if (const Program* program = work.list->program(); program != nullptr && work.only == nullptr) {
     const auto& ours = static_cast<const VulkanProgram&>(*program);
@@ -153,7 +159,17 @@ Failure VulkanQueue::start(const Work& work) {
   return start_list(work);
 }
 
-Failure VulkanQueue::start_list(const Work& work) {
+Failure VulkanQueue::start_damaged(const Work& work, ListDamage& damage) {
+  const Program* const program = work.list->program();
+  std::vector<const Command*> skipped;
+  for (const Command& command : program != nullptr ? program->list() : *work.list) {
+    if (!damage.enter(command)) skipped.push_back(&command);
+  }
+  return start_list(work, skipped, damage.finish());
+}
+
+Failure VulkanQueue::start_list(const Work& work, std::span<const Command* const> skipped,
+                                ListFailure known) {
   std::unique_ptr<VulkanCommands> commands = take_spare();
   if (!commands) {
     Result<std::unique_ptr<VulkanCommands>> made = VulkanCommands::create(core_, native_.family);
@@ -164,22 +180,24 @@ Failure VulkanQueue::start_list(const Work& work) {
     if (spare_.size() < kMaxSpare) spare_.push_back(std::move(unused));
   };
   translating_for_.store(work.queue);
-  Failure failure = translate(*core_, work, *commands, true, computes_);
+  Failure failure = translate(*core_, work, *commands, true, computes_, skipped);
   translating_for_.store(nullptr);
   // A native callback takes its time, and may close the device.
   if (!failure && core_->stopped()) {
     keep(std::move(commands));
-    return start_failed(work, core_->stop_cause());
+    return start_failed(work, {core_->stop_cause(), nullptr});
   }
   if (failure) {
     keep(std::move(commands));
-    // The list's own fault is how it ends; the driver's is that it was never taken.
-    return failure.code() == ErrorCode::execution ? start_failed(work, std::move(failure))
-                                                  : failure;
+    // The list's own fault is how it ends; the driver's is that it was never taken. What a callback
+    // recorded before it threw cannot be taken out again, so nothing of the list runs.
+    return failure.code() == ErrorCode::execution
+               ? start_failed(work, {std::move(failure), nullptr})
+               : failure;
   }
   const VkCommandBuffer handle = commands->handle();
   in_flight_.push_back({std::move(commands), work.point.value});
-  failure = submit(work, handle);
+  failure = known ? start_failed(work, std::move(known), handle) : submit(work, handle);
   if (failure) {
     keep(std::move(in_flight_.back().commands));
     in_flight_.pop_back();
@@ -206,13 +224,13 @@ Failure VulkanQueue::start_replay(const Work& work, const VulkanProgram& program
   return {};
 }
 
-Failure VulkanQueue::start_failed(const Work& work, Failure cause) {
+Failure VulkanQueue::start_failed(const Work& work, ListFailure failure, VkCommandBuffer commands) {
   const TimelineValue value = work.point.value;
-  semaphore_->will_fail(value, std::move(cause));
+  semaphore_->will_fail(value, std::move(failure));
   try {
-    Failure failure = submit(work, VK_NULL_HANDLE);
-    if (failure) semaphore_->withdraw(value);
-    return failure;
+    Failure refused = submit(work, commands);
+    if (refused) semaphore_->withdraw(value);
+    return refused;
   } catch (...) {
     semaphore_->withdraw(value);
     throw;

@@ -4,6 +4,7 @@
 #include <memory>
 #include <vector>
 
+#include "holdfast/hal/list_damage.h"
 #include "holdfast/hal/queue.h"
 #include "holdfast/hal/vulkan/vulkan_encoder.h"
 #include "holdfast/hal/vulkan/vulkan_timeline.h"
@@ -49,14 +50,23 @@ class VulkanQueue final : public Queue {
   // Whether what it waits for is resolved, or will be whatever the host does.
   bool may_start(const Work& work) const;
   Failure keep_back(const Work& work);
-  // What a data wait of the work hands on to it.
-  Failure inherited(const Work& work) const;
+  // What the waits of the work hand on to it. That is known before the work starts: a list that the
+  // driver has fails only with the whole device.
+  void inherit(const Work& work, ListDamage& damage) const;
   // Translates and submits, with the right to start. A failure means that the driver has nothing of
   // it. Once the driver has it the work may be gone.
   Failure start(const Work& work);
-  Failure start_list(const Work& work);
+  // Without the commands in `skipped`, which come in recorded order. `known`: how the list
+  // fails although the others run; none: not at all.
+  Failure start_list(const Work& work, std::span<const Command* const> skipped = {},
+                     ListFailure known = {});
+  // Bytes that the work reads may be bad: starts what does not depend on them.
+  Failure start_damaged(const Work& work, ListDamage& damage);
   Failure start_replay(const Work& work, const VulkanProgram& program);
-  Failure start_failed(const Work& work, Failure cause);
+  // Its value fails once the driver gets there, with these commands or, where there are none,
+  // without having run anything.
+  Failure start_failed(const Work& work, ListFailure failure,
+                       VkCommandBuffer commands = VK_NULL_HANDLE);
   Failure submit(const Work& work, VkCommandBuffer commands);
   std::unique_ptr<VulkanCommands> take_spare();
 

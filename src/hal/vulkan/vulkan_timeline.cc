@@ -28,8 +28,14 @@ PointState VulkanTimeline::query(TimelineValue value) const noexcept {
 
 Failure VulkanTimeline::failure(TimelineValue value) const {
   if (query(value) != PointState::failed) return {};
-  const Failure* const found = failures_.find(value.value);
-  return found != nullptr ? *found : core_->end_cause();
+  const ListFailure* const found = failures_.find(value.value);
+  return found != nullptr ? found->cause : core_->end_cause();
+}
+
+std::shared_ptr<const Damage> VulkanTimeline::damage(TimelineValue value) const {
+  if (query(value) != PointState::failed) return nullptr;
+  const ListFailure* const found = failures_.find(value.value);
+  return found != nullptr ? found->damage : nullptr;
 }
 
 VkResult VulkanTimeline::sleep(uint64_t value, sync::Duration timeout) const {
@@ -64,9 +70,9 @@ void VulkanTimeline::wait_unseen(TimelineValue value) const {
   while (query(value) == PointState::pending) sleep(value.value, std::chrono::seconds(1));
 }
 
-void VulkanTimeline::will_fail(TimelineValue value, Failure cause) {
+void VulkanTimeline::will_fail(TimelineValue value, ListFailure failure) {
   const sync::LeafLock lock(mutex_);
-  failures_.add_locked(value.value, std::move(cause));
+  failures_.add_locked(value.value, std::move(failure));
 }
 
 void VulkanTimeline::withdraw(TimelineValue value) {
@@ -74,9 +80,9 @@ void VulkanTimeline::withdraw(TimelineValue value) {
   failures_.withdraw_locked(value.value);
 }
 
-Failure VulkanTimeline::known_failure(TimelineValue value) const {
-  const Failure* const found = failures_.find(value.value);
-  return found != nullptr ? *found : failure(value);
+ListFailure VulkanTimeline::known_failure(TimelineValue value) const {
+  const ListFailure* const found = failures_.find(value.value);
+  return found != nullptr ? *found : ListFailure{failure(value), nullptr};
 }
 
 }  // namespace holdfast::hal

@@ -16,6 +16,7 @@ class VulkanTimeline final : public Timeline {
 
   PointState query(TimelineValue value) const noexcept override;
   Failure failure(TimelineValue value) const override;
+  std::shared_ptr<const Damage> damage(TimelineValue value) const override;
   PointState wait(TimelineValue value, sync::Deadline deadline) const override;
   // Sleeps in the driver, and lets no scheduler know.
   void wait_unseen(TimelineValue value) const;
@@ -34,10 +35,10 @@ class VulkanTimeline final : public Timeline {
     progress_.started.store(value.value, std::memory_order_release);
   }
   // Before the value is handed to the driver: once the semaphore is there, it has failed.
-  void will_fail(TimelineValue value, Failure cause);
+  void will_fail(TimelineValue value, ListFailure failure);
   void withdraw(TimelineValue value);
   // What is known of the value, resolved or not.
-  Failure known_failure(TimelineValue value) const;
+  ListFailure known_failure(TimelineValue value) const;
 
  private:
   PointState answer(uint64_t value) const noexcept;
