@@ -163,11 +163,7 @@ void fail_while_executing(World& world, bool in_place, bool host_visible) {
   });
   const Array late = run(plus_one(), bad, "late", a);
   expect_explosion(world, "eval", [&] { late.eval(testing::patient()); });
-  // What was in the same list has failed with it or is right.
-  try {
-    EXPECT_THAT(sibling.to_vector<float>(), Each(4.0F));
-  } catch (const ExecutionError&) {
-  }
+  EXPECT_THAT(sibling.to_vector<float>(), Each(4.0F)) << "also where it is in the same list";
   reader.join();
   dependent.join();
   EXPECT_GE(rig.stats().runtime.failures, 1U);
@@ -187,6 +183,49 @@ ARRAY_SCENARIO(mlx_4174_failure_while_executing_is_never_silent_zeros) {
 ARRAY_SCENARIO(mlx_4174_failure_of_a_donated_array) { fail_while_executing(world, true, true); }
 
 ARRAY_SCENARIO(mlx_4174_failure_on_a_discrete_device) { fail_while_executing(world, false, false); }
+
+// The fifth of nine fails while it executes. It and what depends on it raise the cause with its
+// label, on whichever stream; all the rest of the evaluation is good, also where it was recorded
+// into the same list as the failure, or as something that depends on it.
+void fifth_fails_while_executing(World& world, const SubmitLimits& limits) {
+  ArrayRig rig(world, {.device = {.queues = 2, .helpers = 0}, .submit = limits});
+  const Stream a = rig.stream();
+  const Stream b = rig.device.new_stream("b");
+  const Array x = filled(10, a);
+  std::vector<Array> made;
+  for (int i = 1; i <= 9; ++i) {
+    made.push_back(i == 5 ? explode(add(x, 0.5F), false, a) : add(x, static_cast<float>(i)));
+  }
+  const Array dependent = run(plus_one(), made[4], "on five", a);
+  const Array mixed = add(made[3], dependent);
+  const Array beside = add(made[3], made[5]);
+  const Array elsewhere_bad = run(plus_one(), dependent, "bad elsewhere", b);
+  const Array elsewhere_good = run(plus_one(), made[6], "good elsewhere", b);
+  std::vector<Array> all = made;
+  all.insert(all.end(), {dependent, mixed, beside, elsewhere_bad, elsewhere_good});
+  try {
+    async_eval(all);  // raises only where the failure is known by now
+  } catch (const ExecutionError&) {
+  }
+  for (size_t i = 0; i < 9; ++i) {
+    if (i == 4) continue;
+    EXPECT_THAT(made[i].to_vector<float>(), Each(11.0F + static_cast<float>(i))) << i;
+  }
+  for (const Array& bad : {made[4], dependent, mixed, elsewhere_bad}) {
+    expect_explosion(world, "reading", [&] { (void)bad.to_vector<float>(); });
+  }
+  EXPECT_THAT(beside.to_vector<float>(), Each(30.0F));
+  EXPECT_THAT(elsewhere_good.to_vector<float>(), Each(18.0F));
+  EXPECT_THAT(run(plus_one(), beside, "goes on", a).to_vector<float>(), Each(31.0F));
+}
+
+ARRAY_SCENARIO(mlx_3675_fifth_of_nine_fails_while_executing) {
+  fifth_fails_while_executing(world, {});
+}
+
+ARRAY_SCENARIO(mlx_3675_fifth_of_nine_fails_while_executing_in_lists_of_three) {
+  fifth_fails_while_executing(world, {.commands = 3});
+}
 
 // The same with whichever command the hardware fails, or falls off the bus at: a graph on two
 // streams, of whose six commands every one matters to somebody who reads.
