@@ -283,4 +283,45 @@ TEST_P(Cts, one_pipeline_serves_all_queues_at_once) {
   }
 }
 
+TEST_P(Cts, a_dispatch_sees_nothing_of_the_parameters_before_it) {
+  // The last has the first word of the one before, and a zero where that has nothing.
+  const std::vector<Words> each{{1, 5}, {1}, {1, 0}};
+  const auto out = buffer({8}, "out");
+  auto work = list();
+  for (const Words& parameters : each) {
+    const Bytes size{parameters.size() * sizeof(uint32_t)};
+    const std::vector bindings{Binding::of(out, {{}, size}, Access::write)};
+    work.dispatch(make_pipeline("store_params", size), bindings,
+                  Parameters(std::as_bytes(std::span(parameters))), {1, 1, 1});
+    work.barrier();
+  }
+  ASSERT_TRUE(reached(submit(queue(), work)));
+  EXPECT_EQ(read(out), (Words{1, 0}));
+}
+
+TEST_P(Cts, parameters_that_grow_and_shrink_in_one_list_arrive_whole) {
+  constexpr uint64_t kDispatches = 300;
+  constexpr uint64_t kSlot = 256;  // every device's alignment
+  const std::vector<uint64_t> sizes{1, 3, 4, 5, 7, 8, 12, 16, 20, 124, 127, 128, 132, 200};
+  std::map<uint64_t, Ref<Pipeline>> kernels;
+  for (const uint64_t size : sizes) kernels[size] = make_pipeline("store_params", {size});
+  const auto out = uploaded(Words(kDispatches * kSlot / 4, 0), "out");
+  ByteVector expected(kDispatches * kSlot);
+  auto work = list();
+  uint32_t random = 1;
+  for (uint64_t i = 0; i < kDispatches; ++i) {
+    random = mix_element(random, 1);
+    const uint64_t size = sizes[(random >> 16) % sizes.size()];
+    // Mostly zeros, so that what is left over looks like what is wanted.
+    ByteVector parameters(size);
+    random = mix_element(random, 1);
+    parameters[(random >> 16) % size] = static_cast<std::byte>(random >> 30);
+    std::ranges::copy(parameters, expected.begin() + static_cast<std::ptrdiff_t>(i * kSlot));
+    const std::vector bindings{Binding::of(out, range(i * kSlot, size), Access::write)};
+    work.dispatch(kernels[size], bindings, Parameters(parameters), {1, 1, 1});
+  }
+  ASSERT_TRUE(reached(submit(queue(), work)));
+  EXPECT_TRUE(read_bytes(out) == expected);
+}
+
 }  // namespace holdfast::hal::cts

@@ -260,8 +260,9 @@ class Translation {
     return {};
   }
 
-  // Push constants are words, and stay until they are overwritten: all layouts agree on them. What
-  // they are to be stands in `next_`, with zeros after it up to a multiple of eight.
+  // Push constants stay until they are overwritten: all layouts agree on them. What they are to be
+  // stands in `next_`, with zeros after it up to a multiple of eight, and all of that is pushed:
+  // `pushed_` is what the device has, byte for byte.
   void push(VkPipelineLayout layout, size_t bytes) {
     const size_t words = (bytes + 7) / 8;
     if (words <= pushed_words_ &&
@@ -271,7 +272,7 @@ class Translation {
     pushed_words_ = words;
     std::copy(next_.begin(), next_.begin() + words, pushed_.begin());
     vk_.vkCmdPushConstants(handle_, layout, VK_SHADER_STAGE_COMPUTE_BIT, 0,
-                           static_cast<uint32_t>((bytes + 3) / 4 * 4), next_.data());
+                           static_cast<uint32_t>(words * sizeof(uint64_t)), next_.data());
   }
 
   Failure bind_addresses(const VulkanPipeline& pipeline, const Command& command,
