@@ -7,6 +7,7 @@
 #include "holdfast/array/host_bytes.h"
 #include "holdfast/array/node_recorder.h"
 #include "holdfast/array/views.h"
+#include "holdfast/hal/deleter.h"
 
 namespace holdfast {
 
@@ -115,7 +116,7 @@ Array from_external(void* data, Dtype dtype, const Shape& shape, std::function<v
     stream = array::stream_for({}, on);
     if (memory.size.value == 0) throw UsageError("external memory of no bytes; use zeros instead");
   } catch (...) {
-    if (memory.deleter) memory.deleter();
+    hal::run_deleter(memory.deleter, memory.name);
     throw;
   }
   Ref<hal::Allocation> imported = stream->device().context->import(std::move(memory));

@@ -22,7 +22,7 @@ struct BufferDesc {
 
 // Host memory that the device is to use in place. The deleter runs once, after the last list that
 // could touch the memory is over, outside every lock and on any thread; also when the import is
-// refused.
+// refused. What it throws is logged as a warning of topic memory and goes no further.
 struct ExternalMemory {
   void* data = nullptr;
   Bytes size{};

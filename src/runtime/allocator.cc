@@ -12,6 +12,7 @@
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/hal/deleter.h"
 #include "holdfast/runtime/range_pool.h"
 
 namespace holdfast::runtime {
@@ -379,7 +380,7 @@ Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
     }
   }
   if (refused) {
-    if (memory.deleter) memory.deleter();
+    hal::run_deleter(memory.deleter, memory.name);
     return refused;
   }
   std::string name = memory.name;

@@ -9,6 +9,7 @@
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/process.h"
 #include "holdfast/base/sync/task_local.h"
+#include "holdfast/hal/deleter.h"
 #include "holdfast/runtime/encoder.h"
 
 namespace holdfast::runtime {
@@ -82,7 +83,7 @@ Ref<hal::Allocation> Core::import(hal::ExternalMemory memory) {
     if (!allocator_->has_room_for_a_buffer()) trim();
     while (!allocator_->has_room_for_a_buffer() && make_progress(WaitReason::out_of_memory)) trim();
   } catch (...) {
-    if (memory.deleter) memory.deleter();
+    hal::run_deleter(memory.deleter, memory.name);
     throw;
   }
   return allocator_->import(std::move(memory)).or_raise();

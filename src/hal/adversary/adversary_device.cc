@@ -6,6 +6,7 @@
 
 #include "holdfast/base/error.h"
 #include "holdfast/hal/adversary/adversary_core.h"
+#include "holdfast/hal/deleter.h"
 
 namespace holdfast::hal {
 namespace {
@@ -148,7 +149,7 @@ Result<Ref<Buffer>> AdversaryDevice::import_buffer(ExternalMemory memory) {
   Failure refused = lost();
   if (!refused) refused = core_->allocation_fault(memory.name);
   if (refused) {
-    if (memory.deleter) memory.deleter();
+    run_deleter(memory.deleter, memory.name);
     return refused;
   }
   Result<Ref<Buffer>> imported = WrappingDevice::import_buffer(std::move(memory));

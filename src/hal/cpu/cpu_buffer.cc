@@ -4,6 +4,8 @@
 
 #include <cstdlib>
 
+#include "holdfast/hal/deleter.h"
+
 namespace holdfast::hal {
 namespace {
 
@@ -88,8 +90,8 @@ CpuBuffer::~CpuBuffer() {
     memory_->give_back(data_, rounded(size()));
     memory_->used.fetch_sub(size().value);
     memory_->buffers.fetch_sub(1);
-  } else if (deleter_ && fork_generation_ == sync::fork_generation()) {
-    deleter_();
+  } else if (fork_generation_ == sync::fork_generation()) {
+    run_deleter(deleter_, name());
   }
 }
 

@@ -7,6 +7,7 @@
 #include "holdfast/base/sync/process.h"
 #include "holdfast/hal/cpu/cpu_buffer.h"
 #include "holdfast/hal/cpu/cpu_queue.h"
+#include "holdfast/hal/deleter.h"
 
 namespace holdfast::hal {
 namespace {
@@ -100,7 +101,7 @@ Result<Ref<Buffer>> CpuDevice::import_buffer(ExternalMemory memory) {
                       fmt::format("external memory '{}' has no bytes to import", memory.name));
   }
   if (refused) {
-    if (memory.deleter) memory.deleter();
+    run_deleter(memory.deleter, memory.name);
     return refused;
   }
   return CpuBuffer::import(id(), std::move(memory));

@@ -1,4 +1,7 @@
 #include <cstdlib>
+#include <stdexcept>
+
+#include "holdfast/base/log.h"
 
 #include "holdfast/hal/cts/cts.h"
 
@@ -9,6 +12,27 @@ namespace holdfast::hal::cts {
 namespace {
 
 using testing::HasSubstr;
+
+// Collects warnings for a scope.
+class Warnings {
+ public:
+  Warnings() {
+    before_ = log::set_sink([all = all_](const log::Message& message) {
+      if (!message.warning) return;
+      const auto held = all->lock();
+      *held += message.text;
+      *held += '\n';
+    });
+  }
+  ~Warnings() { log::set_sink(before_); }
+  Warnings(const Warnings&) = delete;
+  Warnings& operator=(const Warnings&) = delete;
+  std::string text() const { return *all_->lock(); }
+
+ private:
+  std::shared_ptr<sync::Guarded<std::string>> all_ = std::make_shared<sync::Guarded<std::string>>();
+  log::Sink before_;
+};
 
 }  // namespace
 
@@ -149,6 +173,55 @@ TEST_P(Cts, one_block_may_be_imported_twice) {
   EXPECT_EQ(deletions->value(), 1);
   two.reset();
   EXPECT_TRUE(deletions->reaches(2));
+}
+
+TEST_P(Cts, a_deleter_that_throws_is_logged_and_everything_else_goes_on) {
+  const Warnings warnings;
+  Imported first;
+  Imported second;
+  Imported third;
+  const auto import = [&](std::string name, Imported& out, const std::function<void()>& raise) {
+    ExternalMemory memory = external(Words(64), std::move(name), out);
+    memory.deleter = [free = memory.deleter, raise] {
+      free();
+      raise();
+    };
+    return memory;
+  };
+  const auto raise_error = [] { throw std::runtime_error("cannot let go"); };
+  first.allocation =
+      Allocation::whole(device().import_buffer(import("first", first, raise_error)).or_raise());
+  second.allocation = Allocation::whole(
+      device().import_buffer(import("second", second, [] { throw 3; })).or_raise());
+  third.allocation =
+      Allocation::whole(device().import_buffer(import("third", third, [] {})).or_raise());
+  auto work = list();
+  for (Imported* each : {&first, &second, &third}) {
+    increment(work, each->allocation);
+    each->allocation.reset();
+  }
+  ASSERT_TRUE(reached(submit(queue(), work)));
+  queue()->retire();
+  for (Imported* each : {&first, &second, &third}) EXPECT_TRUE(each->deletions->reaches(1));
+  EXPECT_THAT(warnings.text(), HasSubstr("'first'"));
+  EXPECT_THAT(warnings.text(), HasSubstr("cannot let go"));
+  EXPECT_THAT(warnings.text(), HasSubstr("'second'"));
+  EXPECT_THAT(warnings.text(), testing::Not(HasSubstr("'third'")));
+
+  Imported refused;
+  ExternalMemory nothing = import("refused", refused, raise_error);
+  nothing.size = {};
+  const auto answer = device().import_buffer(std::move(nothing));
+  ASSERT_FALSE(answer.ok());
+  EXPECT_EQ(answer.failure().code(), ErrorCode::usage) << "the refusal's own cause";
+  EXPECT_TRUE(refused.deletions->reaches(1));
+  EXPECT_THAT(warnings.text(), HasSubstr("'refused'"));
+
+  const auto data = uploaded(Words(64, 1), "data");
+  auto more = list();
+  increment(more, data);
+  EXPECT_TRUE(reached(submit(queue(), more)));
+  EXPECT_EQ(read(data), Words(64, 2));
 }
 
 }  // namespace holdfast::hal::cts

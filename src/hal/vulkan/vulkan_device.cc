@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "holdfast/base/leave_alive.h"
+#include "holdfast/hal/deleter.h"
 #include "holdfast/hal/vulkan/vulkan_program.h"
 #include "holdfast/hal/vulkan/vulkan_queue.h"
 #include "holdfast/hal/vulkan/vulkan_resources.h"
@@ -118,7 +119,7 @@ Result<Ref<Buffer>> VulkanDevice::import_buffer(ExternalMemory memory) {
       refused = imported.failure();
     }
   }
-  if (memory.deleter) memory.deleter();
+  run_deleter(memory.deleter, memory.name);
   return refused;
 }
 

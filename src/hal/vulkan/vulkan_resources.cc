@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "holdfast/hal/deleter.h"
 #include "holdfast/hal/vulkan/spirv_check.h"
 
 namespace holdfast::hal {
@@ -77,7 +78,7 @@ Result<Ref<Buffer>> VulkanBuffer::import(DeviceId device, ExternalMemory& memory
 
 VulkanBuffer::~VulkanBuffer() {
   give_back();
-  if (deleter_ && fork_generation_ == sync::fork_generation()) deleter_();
+  if (fork_generation_ == sync::fork_generation()) run_deleter(deleter_, name());
 }
 
 void VulkanBuffer::destroy_native() noexcept {
