@@ -78,7 +78,8 @@ class Device : public RefCounted {
   // Refuses new work, lets lists in flight finish until the deadline, then fails what is pending
   // and reports what could not be stopped. Holds drop where the device can touch nothing any more;
   // what may still be touched is left alive for good. Idempotent; the destructor calls it with a
-  // bound of its own.
+  // bound of its own. What it drops may close the device again, and may own the last Ref to it:
+  // that call returns at once, with a report that says so.
   virtual CloseReport close(sync::Deadline deadline) = 0;
 
  protected:

@@ -42,10 +42,15 @@ Result<Point> WrappingDevice::import_point(UniqueFd descriptor, std::string name
 }
 
 CloseReport WrappingDevice::close(sync::Deadline deadline) {
+  return close_with(inner_, {queues().begin(), queues().end()}, deadline);
+}
+
+CloseReport WrappingDevice::close_with(Ref<Device> inner, std::vector<Ref<Queue>> queues,
+                                       sync::Deadline deadline) {
   // Its own queues were given nothing to keep, so they have nothing to report.
-  inner_->close(deadline);
+  inner->close(deadline);
   CloseReport report;
-  for (const Ref<Queue>& queue : queues()) {
+  for (const Ref<Queue>& queue : queues) {
     const Retired finished = queue->retire();
     report.add_left(*queue);
   }

@@ -30,6 +30,10 @@ class WrappingDevice : public Device {
  protected:
   // The inner device's, under another name: "validate(cpu)".
   WrappingDevice(Ref<Device> inner, std::string name);
+  // What close() does. It touches nothing of the object: what a list lets go of may be the last Ref
+  // to it.
+  static CloseReport close_with(Ref<Device> inner, std::vector<Ref<Queue>> queues,
+                                sync::Deadline deadline);
   // Before the first object is handed out.
   void set_probe(Ref<Probe> probe) { probe_ = std::move(probe); }
 

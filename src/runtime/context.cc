@@ -131,7 +131,11 @@ Snapshot Context::who_holds_what() const {
   return core_->who_holds_what();
 }
 
-hal::CloseReport Context::close() { return core_->close(); }
+hal::CloseReport Context::close() {
+  // What a list lets go of may be the last Ref to this Context.
+  const std::shared_ptr<Core> core = core_;
+  return core->close();
+}
 
 bool Context::closed() const noexcept { return core_->closed(); }
 

@@ -227,17 +227,9 @@ Snapshot Core::who_holds_what() const {
 
 hal::CloseReport Core::close() {
   if (forked()) return {};
-  if (closed_.exchange(true)) {
-    // Another task is at it. It cannot be waited for by code that it may have to wait for itself.
-    const bool may_wait = hal::Queue::executing() == nullptr && reaper_task_ != sync::this_task();
-    sync::Lock lock(close_mutex_);
-    const auto is_closed = [&] {
-      close_mutex_.assert_held();
-      return report_.has_value();
-    };
-    if (may_wait) close_done_.wait(lock, is_closed);
-    return report_.value_or(hal::CloseReport{1, "another task is closing the context"});
-  }
+  // The closing waits for the reaper, too.
+  const bool may_wait = reaper_task_ != sync::this_task();
+  if (auto report = close_.begin("the context", may_wait)) return *report;
   const sync::Deadline deadline = sync::Deadline::after(options_.shutdown_bound);
   stop_reaper(deadline);
   streams_.lock()->closed = true;
@@ -272,9 +264,7 @@ hal::CloseReport Core::close() {
         "alive: {}",
         device_->info().name, report.lists_left, report.details);
   }
-  sync::Lock lock(close_mutex_);
-  report_ = report;
-  close_done_.notify_all();
+  close_.finish(report);
   return report;
 }
 

@@ -9,6 +9,7 @@
 
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/close_once.h"
 #include "holdfast/hal/device.h"
 #include "holdfast/runtime/allocator.h"
 #include "holdfast/runtime/options.h"
@@ -129,7 +130,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   Snapshot who_holds_what() const;
   void start_reaper();
   hal::CloseReport close();
-  bool closed() const noexcept { return closed_.load(std::memory_order_acquire); }
+  bool closed() const noexcept { return close_.begun(); }
 
  private:
   bool over_budget() const noexcept;
@@ -151,7 +152,6 @@ class Core final : public std::enable_shared_from_this<Core> {
   Ref<hal::Device> device_;
   Options options_;
   uint32_t fork_generation_;
-  std::atomic<bool> closed_{false};
   Ref<Allocator> allocator_;
   Waits waits_;
   sync::Mutex history_mutex_;
@@ -195,9 +195,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   sync::Thread reaper_;
   std::atomic<bool> reaper_sleeps_{false};
   std::atomic<const void*> reaper_task_{nullptr};
-  sync::Mutex close_mutex_;  // guards report_
-  sync::Condition close_done_;
-  std::optional<hal::CloseReport> report_ HOLDFAST_GUARDED_BY(close_mutex_);
+  hal::CloseOnce close_;
 };
 
 // Closes what is still open when main returns.

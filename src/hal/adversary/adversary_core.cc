@@ -195,6 +195,11 @@ void AdversaryCore::refuse_new_work() {
   refusing_ = true;
 }
 
+void AdversaryCore::memory_goes() {
+  const sync::LeafLock lock(mutex_);
+  memory_gone_ = true;
+}
+
 TimelineValue AdversaryCore::newest(size_t queue) const {
   const sync::LeafLock lock(mutex_);
   return {queues_[queue].accepted};

@@ -79,6 +79,9 @@ class AdversaryCore final : public sync::EventSource,
   Failure lost() const;
   void lose(Failure cause);
   void refuse_new_work();
+  // The inner device is about to be closed, and its memory may be unmapped: from now on nothing is
+  // scribbled.
+  void memory_goes();
   // The newest value accepted on a queue.
   TimelineValue newest(size_t queue) const;
 
@@ -155,6 +158,7 @@ class AdversaryCore final : public sync::EventSource,
   std::vector<QueueState> queues_ HOLDFAST_GUARDED_BY(mutex_);
   Failure lost_ HOLDFAST_GUARDED_BY(mutex_);
   bool refusing_ HOLDFAST_GUARDED_BY(mutex_) = false;
+  bool memory_gone_ HOLDFAST_GUARDED_BY(mutex_) = false;
   uint64_t random_ HOLDFAST_GUARDED_BY(mutex_);
   uint64_t allocations_ HOLDFAST_GUARDED_BY(mutex_) = 0;
   uint64_t compiles_ HOLDFAST_GUARDED_BY(mutex_) = 0;

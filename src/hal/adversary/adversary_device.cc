@@ -180,18 +180,21 @@ void AdversaryDevice::lose(Failure cause) {
 }
 
 CloseReport AdversaryDevice::close(sync::Deadline deadline) {
-  core_->refuse_new_work();
+  const std::shared_ptr<AdversaryCore> core = core_;
+  const Ref<Device> wrapped = inner();
+  const std::vector<Ref<Queue>> own(queues().begin(), queues().end());
+  core->refuse_new_work();
   // Code that runs on the device cannot wait for the list that runs it.
   if (Queue::executing() == nullptr) {
-    for (uint32_t i = 0; i < core_->queue_count(); ++i) {
-      core_->timeline(i)->wait(core_->newest(i), deadline);
+    for (uint32_t i = 0; i < core->queue_count(); ++i) {
+      core->timeline(i)->wait(core->newest(i), deadline);
     }
   }
-  core_->lose(
-      Failure(ErrorCode::closed,
-              fmt::format("device '{}' was closed before the list could run", info().name)));
-  core_->stop(sync::Deadline::after(kStopGrace));
-  return WrappingDevice::close(deadline);
+  core->lose(Failure(ErrorCode::closed,
+                     fmt::format("device '{}' was closed before the list could run", info().name)));
+  core->stop(sync::Deadline::after(kStopGrace));
+  core->memory_goes();
+  return close_with(wrapped, own, deadline);
 }
 
 void AdversaryDevice::check_simulated() const {

@@ -132,8 +132,9 @@ void AdversaryCore::scribble_new_lives(size_t queue, const AdversaryList& list,
   }
 }
 
-// Whether the host reaches the memory.
+// Whether the host reaches the memory, or nobody any more.
 bool AdversaryCore::scribble_locked(const Buffer& buffer, ByteRange range) noexcept {
+  if (memory_gone_) return true;
   std::byte* const host = buffer.host_pointer();
   if (host == nullptr) return false;
   if (scheduler_ != nullptr) {

@@ -5,6 +5,7 @@
 
 #include "holdfast/base/leave_alive.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/hal/close_once.h"
 #include "holdfast/hal/cpu/cpu_buffer.h"
 #include "holdfast/hal/cpu/cpu_queue.h"
 #include "holdfast/hal/deleter.h"
@@ -34,10 +35,7 @@ struct CpuDevice::State {
   std::shared_ptr<CpuMemory> memory = std::make_shared<CpuMemory>();
   std::vector<Ref<CpuQueue>> queues;
   uint32_t fork_generation = sync::fork_generation();
-  sync::Mutex close_mutex;  // guards the two below
-  sync::Condition closed;
-  bool closing HOLDFAST_GUARDED_BY(close_mutex) = false;
-  std::optional<CloseReport> report HOLDFAST_GUARDED_BY(close_mutex);
+  CloseOnce close;
 };
 
 Ref<CpuDevice> CpuDevice::open(CpuOptions options) {
@@ -135,32 +133,20 @@ void CpuDevice::lose(Failure cause) {
 }
 
 CloseReport CpuDevice::close(sync::Deadline deadline) {
-  {
-    sync::Lock lock(state_->close_mutex);
-    if (std::exchange(state_->closing, true)) {
-      // Another task is at it; code that runs on the device cannot wait for that.
-      if (Queue::executing() == nullptr) {
-        state_->closed.wait(lock, [&] {
-          state_->close_mutex.assert_held();
-          return state_->report.has_value();
-        });
-      }
-      return state_->report.value_or(CloseReport{1, "another task is closing the device"});
-    }
-  }
-  for (const Ref<CpuQueue>& queue : state_->queues) queue->refuse_new_work();
-  for (const Ref<CpuQueue>& queue : state_->queues) queue->wait_idle(deadline);
+  // What a list lets go of may be the last Ref to this device.
+  const std::shared_ptr<State> state = state_;
+  if (auto report = state->close.begin(fmt::format("device '{}'", info().name))) return *report;
+  for (const Ref<CpuQueue>& queue : state->queues) queue->refuse_new_work();
+  for (const Ref<CpuQueue>& queue : state->queues) queue->wait_idle(deadline);
   lose(Failure(ErrorCode::closed,
                fmt::format("device '{}' was closed before the list could run", info().name)));
   CloseReport report;
-  for (const Ref<CpuQueue>& queue : state_->queues) {
+  for (const Ref<CpuQueue>& queue : state->queues) {
     const bool ended = queue->join(sync::Deadline::after(kJoinGrace));
     const Retired finished = queue->retire();
     if (!ended) report.add_left(*queue);
   }
-  sync::Lock lock(state_->close_mutex);
-  state_->report = report;
-  state_->closed.notify_all();
+  state->close.finish(report);
   return report;
 }
 

@@ -250,4 +250,77 @@ TEST_P(Cts, no_value_of_a_timeline_is_pending_once_its_device_is_gone) {
   EXPECT_TRUE(timeline->failure(point.value.next()));
 }
 
+// What a list owns is dropped where its device is closed, and may close it again.
+
+TEST_P(Cts, a_deleter_may_close_the_device_that_lets_go_of_it) {
+  const Gate closed = gate();
+  Imported data;
+  ExternalMemory memory = external(Words(64), "memory", data);
+  Device* const own = &device();
+  const auto returned = std::make_shared<Counter>();
+  memory.deleter = [free = memory.deleter, own, returned] {
+    free();
+    own->close(at_once());
+    returned->add();
+  };
+  data.allocation = Allocation::whole(device().import_buffer(std::move(memory)).or_raise());
+  auto work = list("stuck");
+  increment(work, data.allocation);
+  const Point point = submit(queue(), work, {closed.data()});
+  data.allocation.reset();
+  device().close(at_once());
+  queue()->retire();
+  EXPECT_TRUE(returned->reaches(1));
+  EXPECT_TRUE(failed(point));
+  EXPECT_TRUE(device().close(at_once()).clean()) << "the first close has its own report";
+}
+
+TEST_P(Cts, a_callback_may_own_the_last_ref_to_its_device) {
+  struct Owner {
+    Ref<Device> device;
+    std::shared_ptr<Counter> gone;
+    Owner(Ref<Device> d, std::shared_ptr<Counter> g) : device(std::move(d)), gone(std::move(g)) {}
+    Owner(const Owner&) = delete;
+    Owner& operator=(const Owner&) = delete;
+    ~Owner() {
+      device.reset();
+      gone->add();
+    }
+  };
+  const auto gone = std::make_shared<Counter>();
+  const Gate closed = gate();
+  auto owner = std::make_shared<Owner>(open_another(), gone);
+  Device& own = *owner->device;
+  CommandList work(own.info(), "owner");
+  work.native([owner](const NativeCall&) {}, {});
+  const Point point = submit(own.queues()[0], work, {closed.data()});
+  owner.reset();
+  own.close(at_once());  // from here on there is no device
+  EXPECT_TRUE(gone->reaches(1));
+  EXPECT_TRUE(failed(point));
+}
+
+TEST_P(Cts, a_deleter_may_own_the_last_ref_to_its_device) {
+  const Gate closed = gate();
+  auto holder = std::make_shared<Ref<Device>>(open_another());
+  Device& own = **holder;
+  Imported data;
+  ExternalMemory memory = external(Words(64), "memory", data);
+  const auto returned = std::make_shared<Counter>();
+  memory.deleter = [free = memory.deleter, holder, returned] {
+    free();
+    holder->reset();
+    returned->add();
+  };
+  data.allocation = Allocation::whole(own.import_buffer(std::move(memory)).or_raise());
+  CommandList work(own.info(), "owner");
+  work.fill(data.allocation, range(0, 256), std::byte{1});
+  const Point point = submit(own.queues()[0], work, {closed.data()});
+  data.allocation.reset();
+  holder.reset();
+  own.close(at_once());  // from here on there is no device
+  EXPECT_TRUE(returned->reaches(1));
+  EXPECT_TRUE(failed(point));
+}
+
 }  // namespace holdfast::hal::cts

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "holdfast/base/leave_alive.h"
+#include "holdfast/hal/close_once.h"
 #include "holdfast/hal/deleter.h"
 #include "holdfast/hal/vulkan/vulkan_program.h"
 #include "holdfast/hal/vulkan/vulkan_queue.h"
@@ -23,10 +24,7 @@ struct VulkanDevice::State {
   std::vector<Ref<VulkanQueue>> queues;
   std::shared_ptr<VulkanWatcher> watcher;
   uint32_t fork_generation = sync::fork_generation();
-  sync::Mutex close_mutex;  // guards the two below
-  sync::Condition closed;
-  bool closing HOLDFAST_GUARDED_BY(close_mutex) = false;
-  std::optional<CloseReport> report HOLDFAST_GUARDED_BY(close_mutex);
+  CloseOnce close;
 };
 
 Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
@@ -164,20 +162,11 @@ void VulkanDevice::lose(Failure cause) {
 }
 
 CloseReport VulkanDevice::close(sync::Deadline deadline) {
-  {
-    sync::Lock lock(state_->close_mutex);
-    if (std::exchange(state_->closing, true)) {
-      // Another task is at it; code that runs on the device cannot wait for that.
-      if (Queue::executing() == nullptr) {
-        state_->closed.wait(lock, [&] {
-          state_->close_mutex.assert_held();
-          return state_->report.has_value();
-        });
-      }
-      return state_->report.value_or(CloseReport{1, "another task is closing the device"});
-    }
-  }
-  const auto& queues = state_->queues;
+  // What a list lets go of may be the last Ref to this device.
+  const std::shared_ptr<State> state = state_;
+  const std::shared_ptr<VulkanCore> core = core_;
+  if (auto report = state->close.begin(fmt::format("device '{}'", info().name))) return *report;
+  const auto& queues = state->queues;
   for (const Ref<VulkanQueue>& queue : queues) queue->refuse_new_work();
   // A native callback cannot wait for the list that it belongs to.
   const bool inside = std::any_of(queues.begin(), queues.end(), [](const Ref<VulkanQueue>& queue) {
@@ -186,31 +175,28 @@ CloseReport VulkanDevice::close(sync::Deadline deadline) {
   if (!inside) {
     for (const Ref<VulkanQueue>& queue : queues) queue->wait_idle(deadline);
   }
-  core_->stop(
-      Failure(ErrorCode::closed,
-              fmt::format("device '{}' was closed before the list could run", info().name)));
+  core->stop(Failure(ErrorCode::closed,
+                     fmt::format("device '{}' was closed before the list could run", info().name)));
   const sync::Deadline grace = sync::Deadline::after(inside ? sync::Duration() : kStopGrace);
-  for (unsigned attempt = 0; !core_->try_end() && !grace.passed(); ++attempt) {
+  for (unsigned attempt = 0; !core->try_end() && !grace.passed(); ++attempt) {
     sync::relax(attempt);
   }
-  const bool ended = core_->try_end();
-  if (state_->watcher) state_->watcher->finish(ended);
+  const bool ended = core->try_end();
+  if (state->watcher) state->watcher->finish(ended);
   CloseReport report;
   for (const Ref<VulkanQueue>& queue : queues) {
     const Retired finished = queue->retire();
     if (!ended) report.add_left(*queue);
   }
   if (ended) {
-    core_->close();
+    core->close();
   } else {
     if (report.clean()) report = {1, "a list is being translated"};
-    core_->abandon();
-    leave_alive(core_);
-    leave_alive(state_);
+    core->abandon();
+    leave_alive(core);
+    leave_alive(state);
   }
-  sync::Lock lock(state_->close_mutex);
-  state_->report = report;
-  state_->closed.notify_all();
+  state->close.finish(report);
   return report;
 }
 
