@@ -225,6 +225,14 @@ Snapshot Core::who_holds_what() const {
 
 // The end
 
+Core::HostCopy::HostCopy(Core& core) : core_(core) {
+  // Counted before it looks: either the closing sees the copy or the copy sees the closing.
+  core_.host_copies_.fetch_add(1);
+  if (!core_.closed()) return;
+  core_.host_copies_.fetch_sub(1);
+  core_.check_usable();
+}
+
 hal::CloseReport Core::close() {
   if (forked()) return {};
   // The closing waits for the reaper, too.
@@ -253,6 +261,7 @@ hal::CloseReport Core::close() {
     log::note(log::Topic::shutdown, "{}", error.what());
   }
   retire();
+  for (unsigned attempt = 0; host_copies_.load() != 0; ++attempt) sync::relax(attempt);
   hal::CloseReport report = device_->close(deadline);
   retire();
   { const Allocator::Garbage garbage = allocator_->close(); }

@@ -93,6 +93,19 @@ class Core final : public std::enable_shared_from_this<Core> {
   void wait_for_readbacks(hal::Allocation& allocation, ByteRange range, hal::Access access,
                           const WaitLimit& limit = {});
 
+  // While the host copies from or to mapped memory: closing, which may unmap it, waits. ClosedError
+  // where that has begun.
+  class HostCopy {
+   public:
+    explicit HostCopy(Core& core);
+    ~HostCopy() { core_.host_copies_.fetch_sub(1); }
+    HostCopy(const HostCopy&) = delete;
+    HostCopy& operator=(const HostCopy&) = delete;
+
+   private:
+    Core& core_;
+  };
+
   // Streams.
   hal::LaneId new_lane();
 #ifdef HOLDFAST_ABLATIONS
@@ -182,6 +195,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   std::atomic<uint32_t> access_waiters_{0};
   std::atomic<uint64_t> access_serial_{0};
   std::atomic<bool> precedence_taken_{false};
+  std::atomic<uint32_t> host_copies_{0};
 
 #ifdef HOLDFAST_ABLATIONS
   // Of streams that are gone, newest last: what a heap would do with their addresses.

@@ -137,6 +137,7 @@ void Stream::upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<cons
   // Memory that the host reaches and nobody is using needs no detour. Imported memory may have
   // users we do not see, whom this stream was told to wait for.
   if (to->host_pointer() != nullptr && (!to->buffer()->is_imported() || encoder_->is_idle())) {
+    const Core::HostCopy copying(core);
     hal::AccessHistory::HostAccess access{range, hal::Access::write, "upload", false, 0};
     if (core.try_begin_host_access(*to, access)) {
       {
@@ -150,6 +151,7 @@ void Stream::upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<cons
   const Ref<hal::Allocation> staging =
       allocate(range.length, fmt::format("staging for {}", to->name()), hal::MemoryKind::upload);
   {
+    const Core::HostCopy copying(core);
     const hal::HostTouch touch(*staging, {{}, range.length}, hal::Access::write, "upload");
     std::memcpy(staging->host_pointer(), data.data(), data.size());
   }
@@ -167,6 +169,7 @@ void Stream::readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<
   core.begin_host_access(*from, access, WaitReason::readback, limit);
   try {
     if (from->host_pointer() != nullptr) {
+      const Core::HostCopy copying(core);
       const hal::HostTouch touch(*from, range, hal::Access::read, "readback");
       std::memcpy(data.data(), from->host_pointer() + offset.value, data.size());
     } else {
@@ -200,6 +203,7 @@ void Stream::copy_out(const Ref<hal::Allocation>& from, ByteRange range, std::sp
   core.retire();
   // The Point of a list that others share may fail for their sake.
   if (state == hal::PointState::failed) core.raise_poison(*staging, {{}, range.length});
+  const Core::HostCopy copying(core);
   const hal::HostTouch touch(*staging, {{}, range.length}, hal::Access::read, "readback");
   std::memcpy(data.data(), staging->host_pointer(), data.size());
 }
