@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "holdfast/base/env.h"
-#include "holdfast/base/sync/mutex.h"
+#include "holdfast/base/sync/process.h"
 
 namespace holdfast::log {
 namespace {
@@ -20,7 +20,7 @@ void print_line(const Message& message) {
 
 // Lives for ever: messages may come from threads that outlive main.
 struct State {
-  sync::Guarded<std::shared_ptr<const Sink>> sink;
+  sync::ProcessGuarded<std::shared_ptr<const Sink>> sink;
   std::array<std::atomic<bool>, kTopicCount> on{};
 
   State() {

@@ -26,8 +26,8 @@ struct StreamOptions {
 // Dropping the last Ref, calling close(), or leaving main closes it: it stops the reaper, abandons
 // what was not submitted, lets work in flight finish up to Options::shutdown_bound, reports what it
 // had to leave (log topic shutdown), and from then on every call but stats, who_holds_what and wait
-// raises ClosedError and drops call no driver. In a forked child every call raises UsageError and
-// drops do nothing.
+// raises ClosedError and drops call no driver. Threads that outlive main and do not catch that are
+// ended alone (sync::at_exit). In a forked child every call raises UsageError and drops do nothing.
 class Context final : public RefCounted {
  public:
   // Takes the device over: one device serves one Context, which closes it. EnvironmentError where a

@@ -280,7 +280,7 @@ hal::CloseReport Core::close() {
 void close_at_exit(const std::shared_ptr<Core>& core) {
   // What a simulation runs ends with it, also where its tasks are stuck for good.
   if (sync::Scheduler::current() != nullptr) return;
-  using Open = sync::Guarded<std::vector<std::weak_ptr<Core>>>;
+  using Open = sync::ProcessGuarded<std::vector<std::weak_ptr<Core>>>;
   static Open* const open = [] {
     auto* forever = new Open;  // NOLINT: used by the exit action itself
     sync::at_exit([forever] {

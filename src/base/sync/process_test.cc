@@ -5,8 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
+
+#include "holdfast/base/error.h"
+#include "holdfast/base/sync/thread.h"
 
 namespace holdfast::sync {
 namespace {
@@ -69,6 +75,92 @@ TEST(AtExitDeathTest, nothing_runs_after_an_immediate_exit) {
         _exit(0);
       },
       testing::ExitedWithCode(0), testing::Not(testing::HasSubstr("spoken")));
+}
+
+TEST(NoFork, a_fork_waits_for_other_threads_that_have_one) {
+  std::atomic<bool> inside{false};
+  std::atomic<bool> left{false};
+  Thread other("other", [&] {
+    const NoFork whole;
+    inside = true;
+    inside.notify_all();
+    // Long enough for the fork to begin, if it does not wait.
+    for (unsigned i = 0; i < 10000; ++i) relax(i);
+    left = true;
+  });
+  inside.wait(false);
+  EXPECT_EQ(in_child([&] { return left.load() ? 0 : 1; }), 0);
+  other.join();
+}
+
+TEST(NoFork, a_fork_does_not_wait_for_its_own_thread) {
+  const NoFork whole;
+  const NoFork nested;
+  EXPECT_EQ(in_child([] { return 0; }), 0);
+}
+
+TEST(NoFork, a_child_may_use_what_the_process_shares_and_fork_again) {
+  ProcessGuarded<int> shared(0);
+  std::atomic<bool> enough{false};
+  Thread other("other", [&] {
+    while (!enough) ++*shared.lock();
+  });
+  for (int i = 0; i < 200; ++i) {
+    ASSERT_EQ(in_child([&] {
+                alarm(300);  // a child that hangs is killed, and the test fails
+                *shared.lock() = 7;
+                return in_child([&] { return *shared.lock() == 7 ? 0 : 1; });
+              }),
+              0);
+  }
+  enough = true;
+}
+
+// What a thread raises while the process exits.
+template <typename Raised>
+[[noreturn]] void exit_while_a_thread_raises() {
+  static std::thread worker;
+  static std::atomic<bool> closed{false};
+  at_exit([] {
+    closed = true;
+    closed.notify_all();
+    worker.join();
+    std::fputs("joined.", stderr);
+  });
+  worker = std::thread([] {
+    closed.wait(false);
+    throw Raised("it is closed");
+  });
+  std::exit(0);
+}
+
+TEST(AtExitDeathTest, a_closed_error_that_nobody_catches_ends_its_thread_alone) {
+  EXPECT_EXIT(exit_while_a_thread_raises<ClosedError>(), testing::ExitedWithCode(0),
+              testing::HasSubstr("joined."));
+}
+
+TEST(AtExitDeathTest, any_other_exception_ends_the_process_as_ever) {
+  EXPECT_EXIT(exit_while_a_thread_raises<UsageError>(), testing::KilledBySignal(SIGABRT),
+              testing::HasSubstr("it is closed"));
+}
+
+TEST(AtExitDeathTest, so_does_a_closed_error_of_the_exiting_thread) {
+  EXPECT_EXIT(
+      {
+        at_exit([] { throw ClosedError("too late"); });
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGABRT), testing::HasSubstr("too late"));
+}
+
+TEST(AtExitDeathTest, a_closed_error_before_the_exit_ends_the_process_as_ever) {
+  EXPECT_EXIT(
+      {
+        at_exit([] {});
+        std::thread([] { throw ClosedError("early"); }).join();
+        std::exit(0);
+      },
+      testing::KilledBySignal(SIGABRT), testing::HasSubstr("early"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
@@ -26,9 +27,9 @@ constexpr const char* kValidationLayer = "VK_LAYER_KHRONOS_validation";
 using MessageHandler = std::function<void(const VulkanMessage&)>;
 
 // Lives for ever: drivers' threads may outlive main.
-sync::Guarded<std::shared_ptr<const MessageHandler>>& message_handler() {
+sync::ProcessGuarded<std::shared_ptr<const MessageHandler>>& message_handler() {
   static auto* const forever =
-      new sync::Guarded<std::shared_ptr<const MessageHandler>>;  // NOLINT: see above
+      new sync::ProcessGuarded<std::shared_ptr<const MessageHandler>>;  // NOLINT: see above
   return *forever;
 }
 
@@ -286,10 +287,23 @@ Result<VkInstance> create(bool layers, uint32_t version) {
 }
 
 // The living instances, without and with layers.
-sync::Guarded<std::array<std::weak_ptr<const VulkanInstance>, 2>>& shared_instances() {
-  static auto* const forever =  // NOLINT: devices may be closed after main
-      new sync::Guarded<std::array<std::weak_ptr<const VulkanInstance>, 2>>;
+using SharedInstances = sync::ProcessGuarded<std::array<std::weak_ptr<const VulkanInstance>, 2>>;
+SharedInstances& shared_instances() {
+  static auto* const forever = new SharedInstances;  // NOLINT: devices may be closed after main
   return *forever;
+}
+
+// Drivers have threads and locks of their own, of which a forked child has copies in whatever state
+// they were: a call might never return. So Vulkan belongs to the process that first asked for it.
+Failure refusal_after_fork() {
+  static constinit std::atomic<uint64_t> owner{0};  // its generation, plus one
+  const uint64_t here = uint64_t{sync::fork_generation()} + 1;
+  uint64_t first = 0;
+  if (owner.compare_exchange_strong(first, here) || first == here) return {};
+  return {ErrorCode::usage,
+          "Vulkan was in use before this process was forked, and its drivers do not survive a "
+          "fork; fork before the first use of Vulkan, or let the child execute a program of its "
+          "own"};
 }
 
 }  // namespace
@@ -310,8 +324,11 @@ Result<std::shared_ptr<const VulkanInstance>> VulkanInstance::get(bool layers) {
   } catch (const EnvironmentError& error) {
     return Failure(ErrorCode::environment, error.what());
   }
+  if (Failure refused = refusal_after_fork()) return refused;
   if (auto alive = (*shared_instances().lock())[layers ? 1 : 0].lock()) return alive;
 
+  // The loader loads drivers, and a child that loads anything itself must not find that half done.
+  const sync::NoFork whole;
   // Made without the lock, as it takes tens of milliseconds and enters drivers.
   if (loader_version() == 0) {
     return Failure(ErrorCode::environment,
@@ -376,6 +393,7 @@ Result<std::shared_ptr<const VulkanInstance>> VulkanInstance::get(bool layers) {
 
 VulkanInstance::~VulkanInstance() {
   if (fork_generation_ != sync::fork_generation()) return;  // it is the parent's
+  const sync::NoFork whole;                                 // it unloads drivers
   if (messenger_ != VK_NULL_HANDLE) {
     function_of<PFN_vkDestroyDebugUtilsMessengerEXT>(handle_, "vkDestroyDebugUtilsMessengerEXT")(
         handle_, messenger_, nullptr);

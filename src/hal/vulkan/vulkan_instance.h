@@ -37,7 +37,8 @@ class VulkanInstance {
  public:
   // `layers`: with the validation layers, core and synchronization checks on;
   // HOLDFAST_VULKAN_LAYERS=1 asks for the same. A failure says what is missing: the loader, a
-  // driver, the layers.
+  // driver, the layers. In a child forked after the first call it is refused: drivers do not
+  // survive a fork.
   static Result<std::shared_ptr<const VulkanInstance>> get(bool layers);
   ~VulkanInstance();
   VulkanInstance(const VulkanInstance&) = delete;

@@ -309,10 +309,13 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
   info.pQueueCreateInfos = queue_infos.data();
   info.enabledExtensionCount = static_cast<uint32_t>(extensions.size());
   info.ppEnabledExtensionNames = extensions.data();
-  if (Failure failure = failure_of(
-          vkCreateDevice(core->physical, &info, nullptr, &core->device),
-          fmt::format("device '{}' ({}) cannot be opened", core->name, core->description))) {
-    return failure;
+  {
+    const sync::NoFork whole;  // a driver may load libraries here
+    if (Failure failure = failure_of(
+            vkCreateDevice(core->physical, &info, nullptr, &core->device),
+            fmt::format("device '{}' ({}) cannot be opened", core->name, core->description))) {
+      return failure;
+    }
   }
   volkLoadDeviceTable(&core->vk, core->device);
   core->queue_submit = core13 ? core->vk.vkQueueSubmit2 : core->vk.vkQueueSubmit2KHR;

@@ -11,6 +11,7 @@
 #include "holdfast/base/env.h"
 #include "holdfast/base/hash.h"
 #include "holdfast/base/sync/mutex.h"
+#include "holdfast/base/sync/process.h"
 #include "holdfast/kernel/compilers/private_folder.h"
 #include "holdfast/kernel/compilers/subprocess.h"
 #include "holdfast/kernel/diagnostics.h"
@@ -216,6 +217,7 @@ Result<std::shared_ptr<const CppCompiler>> CppCompiler::find() {
   const std::string key = fmt::format("{}\n{}", wanted, env::text("PATH").value_or(""));
   Known& cache = known();
   {
+    const sync::NoFork whole;  // a forked child finds compilers of its own here
     sync::LeafLock lock(cache.mutex);
     if (const auto found = cache.compilers.find(key); found != cache.compilers.end()) {
       return found->second;
@@ -231,6 +233,7 @@ Result<std::shared_ptr<const CppCompiler>> CppCompiler::find() {
     candidate.front() = path;
     Result<std::shared_ptr<const CppCompiler>> found = probe(std::move(candidate));
     if (found) {
+      const sync::NoFork whole;
       sync::LeafLock lock(cache.mutex);
       return cache.compilers.emplace(key, found.value()).first->second;
     }

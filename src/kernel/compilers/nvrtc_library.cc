@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "holdfast/base/env.h"
-#include "holdfast/base/sync/mutex.h"
+#include "holdfast/base/sync/process.h"
 
 namespace holdfast::kernel {
 
@@ -69,6 +69,7 @@ std::vector<std::string> nvrtc_names() {
 }
 
 Result<NvrtcLibrary> NvrtcLibrary::load(std::span<const std::string> names) {
+  const sync::NoFork whole;  // a child must not find the loader half done
   std::vector<std::string> unusable;
   for (const std::string& name : names) {
     // Never closed: it may have threads and exit handlers of its own.
@@ -99,7 +100,7 @@ Result<NvrtcLibrary> NvrtcLibrary::load(std::span<const std::string> names) {
 
 Result<NvrtcLibrary> NvrtcLibrary::of_process() {
   // Left alive: a thread may compile while the process ends.
-  static auto& loaded = *new sync::Guarded<std::optional<NvrtcLibrary>>();
+  static auto& loaded = *new sync::ProcessGuarded<std::optional<NvrtcLibrary>>();
   if (auto known = loaded.lock(); known->has_value()) return **known;
   // No lock is held while a library loads; whoever loads it again gets the same one.
   Result<NvrtcLibrary> result = load(nvrtc_names());

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "holdfast/base/sync/process.h"
 #include "holdfast/hal/unique_fd.h"
 
 #ifndef MFD_EXEC
@@ -51,7 +52,9 @@ struct Opened {
   std::string why;
 };
 
+// The loader's own lock: a child forked while another thread has it could never load anything.
 Opened open_object(const std::string& path) {
+  const sync::NoFork whole;
   Opened result;
   result.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (result.handle == nullptr) {
@@ -101,8 +104,14 @@ Result<std::shared_ptr<const SharedObject>> SharedObject::load_in(
   return std::shared_ptr<const SharedObject>(std::move(object));
 }
 
-SharedObject::~SharedObject() { dlclose(handle_); }
+SharedObject::~SharedObject() {
+  const sync::NoFork whole;
+  dlclose(handle_);
+}
 
-void* SharedObject::find(const std::string& symbol) const { return dlsym(handle_, symbol.c_str()); }
+void* SharedObject::find(const std::string& symbol) const {
+  const sync::NoFork whole;
+  return dlsym(handle_, symbol.c_str());
+}
 
 }  // namespace holdfast::kernel
