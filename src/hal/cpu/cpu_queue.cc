@@ -17,6 +17,15 @@ constexpr unsigned kIdleSpins = 2000;
 
 }  // namespace
 
+Failure CpuShared::stop_cause() const {
+  if (fork_generation != sync::fork_generation()) {
+    return Failure(ErrorCode::usage,
+                   "the CPU device was opened before a fork and belongs to the parent process; "
+                   "open one in this process");
+  }
+  return stopped.load(std::memory_order_acquire) ? *why.lock() : Failure();
+}
+
 void CpuShared::stop(Failure cause) {
   auto held = why.lock();
   if (!*held) *held = std::move(cause);

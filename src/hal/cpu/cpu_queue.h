@@ -6,6 +6,7 @@
 
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/base/sync/pool.h"
+#include "holdfast/base/sync/process.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/cpu/cpu_executor.h"
@@ -20,9 +21,10 @@ struct CpuShared {
   std::atomic<bool> stopped{false};  // lost or closed: nothing new starts
   sync::Guarded<Failure> why;        // set before `stopped`
 
-  Failure stop_cause() const {
-    return stopped.load(std::memory_order_acquire) ? *why.lock() : Failure();
-  }
+  const uint32_t fork_generation = sync::fork_generation();
+
+  // Lost, closed, or in a forked child, where the threads do not exist; none while it works.
+  Failure stop_cause() const;
   // The first cause stays.
   void stop(Failure cause);
 };

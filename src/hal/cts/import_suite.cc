@@ -1,3 +1,6 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstdlib>
 #include <stdexcept>
 
@@ -222,6 +225,34 @@ TEST_P(Cts, a_deleter_that_throws_is_logged_and_everything_else_goes_on) {
   increment(more, data);
   EXPECT_TRUE(reached(submit(queue(), more)));
   EXPECT_EQ(read(data), Words(64, 2));
+}
+
+TEST_P(Cts, a_forked_child_leaves_imports_to_its_parent_and_is_refused_new_ones) {
+  Imported data = imported(Words(64, 1), "the parent's");
+  auto work = list();
+  increment(work, data.allocation);
+  ASSERT_TRUE(reached(submit(queue(), work)));
+  queue()->retire();
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    alarm(300);  // a child that hangs is killed, and the test fails
+    data.allocation.reset();
+    if (data.deletions->value() != 0) _exit(1);
+    Imported own;
+    const auto refused = device().import_buffer(external(Words(64), "the child's", own));
+    if (refused.ok()) _exit(2);
+    if (own.deletions->value() != 1) _exit(3);
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  ASSERT_TRUE(WIFEXITED(status)) << "the child crashed or hung";
+  EXPECT_EQ(WEXITSTATUS(status), 0)
+      << "1: the parent's deleter ran; 2: the import was not refused; 3: it was not deleted once";
+  EXPECT_EQ(data.deletions->value(), 0);
+  data.allocation.reset();
+  EXPECT_TRUE(data.deletions->reaches(1));
 }
 
 }  // namespace holdfast::hal::cts
