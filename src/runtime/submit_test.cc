@@ -1,6 +1,7 @@
 #include <atomic>
 #include <memory>
 
+#include "holdfast/runtime/program_recorder.h"
 #include "holdfast/testing/rig.h"
 
 // Flushing, chaining and refused submits.
@@ -9,6 +10,7 @@ namespace {
 
 using holdfast::testing::Gate;
 using holdfast::testing::Rig;
+using holdfast::testing::Slow;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 namespace t = holdfast::testing;
@@ -107,8 +109,9 @@ TEST(Stream, a_failed_point_fails_data_waits_and_meets_order_waits) {
 
 // A device that refuses the next `count` submits.
 struct Refusing {
+  explicit Refusing(Options limits = {.reaper = false}) : rig(options(), limits) {}
   std::shared_ptr<std::atomic<int>> refuse = std::make_shared<std::atomic<int>>(0);
-  Rig rig{options()};
+  Rig rig;
   Ref<Stream> a = rig.stream("a", 0);
   Ref<Stream> b = rig.stream("b", 1);
   Ref<hal::Allocation> x = a->allocate(64_B, "x");
@@ -125,6 +128,16 @@ struct Refusing {
     return options;
   }
 };
+
+// Whether the Point stays pending for as long as anything would need to resolve it by mistake.
+bool stays_pending(const Rig& rig, const hal::Point& point) {
+  try {
+    rig.context->wait(point, WaitLimit::after(std::chrono::milliseconds(30)));
+  } catch (const TimeoutError&) {
+    return true;
+  }
+  return false;
+}
 
 TEST(Stream, a_refused_submit_poisons_what_the_list_wrote_and_the_stream_works_on) {
   Refusing s;
@@ -165,9 +178,89 @@ TEST(Stream, explicit_waits_of_a_refused_list_pass_to_the_next_one) {
   EXPECT_THROW(s.a->flush(), OutOfMemoryError);
   t::put(*s.a, s.x, 2);
   const hal::Point point = s.a->flush();
-  EXPECT_TRUE(point.pending());
+  EXPECT_TRUE(stays_pending(s.rig, point));
   gate.open();
   EXPECT_EQ(t::value_of(*s.a, s.x), 2);
+}
+
+TEST(Stream, all_explicit_waits_of_refused_lists_pass_on_with_their_kinds) {
+  Refusing s;
+  Gate data(*s.rig.context);
+  Gate order(*s.rig.context);
+  s.a->wait_for(data.point(), hal::WaitKind::data);
+  t::put(*s.a, s.x, 1);
+  *s.refuse = 1;
+  EXPECT_THROW(s.a->flush(), OutOfMemoryError);
+  // Refused again, with one wait more.
+  s.a->wait_for(order.point(), hal::WaitKind::order);
+  t::put(*s.a, s.x, 2);
+  *s.refuse = 1;
+  EXPECT_THROW(s.a->flush(), OutOfMemoryError);
+  t::put(*s.a, s.x, 3);
+  const hal::Point point = s.a->flush();
+  const Failure cause(ErrorCode::execution, "the other side failed");
+  data.fail(cause);
+  EXPECT_TRUE(stays_pending(s.rig, point)) << "the second wait is not met";
+  order.open();
+  ASSERT_TRUE(t::until_done(point));
+  EXPECT_EQ(point.failure(), cause) << "the first is a data wait still";
+}
+
+TEST(Stream, explicit_waits_of_a_refused_replay_pass_to_the_next_list) {
+  Refusing s;
+  ProgramRecorder recorder(s.rig.context, "p");
+  recorder.fill(hal::Binding::of_slot(0, {{}, 64_B}, hal::Access::write), std::byte{1});
+  const auto program = recorder.seal();
+  Gate gate(*s.rig.context);
+  s.a->wait_for(gate.point());
+  *s.refuse = 1;
+  EXPECT_THROW(s.a->replay(program, std::array{t::write_of(s.x)}), OutOfMemoryError);
+  t::put(*s.a, s.x, 2);
+  const hal::Point point = s.a->flush();
+  EXPECT_TRUE(stays_pending(s.rig, point));
+  gate.open();
+  EXPECT_EQ(t::value_of(*s.a, s.x), 2);
+}
+
+TEST(Stream, what_a_refused_list_waited_for_by_its_data_is_asked_for_again) {
+  Refusing s;
+  Gate gate(*s.rig.context);
+  s.b->wait_for(gate.point());
+  t::put(*s.b, s.y, 5);
+  s.b->flush();
+  t::run_add(s.rig, *s.a, s.y, s.x, 1);  // on another queue: waits for y
+  *s.refuse = 1;
+  EXPECT_THROW(s.a->flush(), OutOfMemoryError);
+  t::run_add(s.rig, *s.a, s.y, s.x, 2);
+  const hal::Point point = s.a->flush();
+  EXPECT_TRUE(stays_pending(s.rig, point)) << "y is not written yet";
+  gate.open();
+  EXPECT_EQ(t::value_of(*s.a, s.x), 7);
+}
+
+TEST(Stream, a_refused_list_that_waited_for_the_host_is_not_counted_as_waiting) {
+  Refusing s({.memory_limit = 4_MiB, .reaper = false});
+  {
+    Gate gate(*s.rig.context);
+    s.a->wait_for(gate.point());
+    t::put(*s.a, s.x, 1);
+    *s.refuse = 1;
+    EXPECT_THROW(s.a->flush(), OutOfMemoryError);
+    gate.open();
+    t::put(*s.a, s.x, 2);
+    s.a->synchronize(t::patient());
+  }
+  // Nothing waits for the host any more, so memory of a list in flight may be given on at once.
+  Slow slow(*s.rig.context, std::byte{1});
+  auto dead = s.a->allocate(3_MiB, "dead");
+  t::run_slow(slow, *s.a, dead);
+  s.a->flush();
+  dead.reset();
+  const uint64_t waits = s.rig.stats().waits_for(WaitReason::out_of_memory).count;
+  Ref<hal::Allocation> next;
+  const bool blocked = t::blocks([&] { next = s.b->allocate(3_MiB, "next"); });
+  EXPECT_FALSE(blocked);
+  EXPECT_EQ(s.rig.stats().waits_for(WaitReason::out_of_memory).count, waits);
 }
 
 TEST(Stream, a_list_refused_for_anothers_sake_tells_both) {
