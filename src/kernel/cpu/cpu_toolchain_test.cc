@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -13,6 +14,7 @@
 #include "holdfast/hal/cpu/cpu_executor.h"
 #include "holdfast/runtime/context.h"
 #include "holdfast/runtime/stream.h"
+#include "holdfast/testing/temporary_folder.h"
 #include "holdfast/testing/variable.h"
 
 namespace holdfast::kernel {
@@ -20,6 +22,7 @@ namespace {
 
 using hal::Access;
 using hal::Binding;
+using holdfast::testing::TemporaryFolder;
 using holdfast::testing::Variable;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
@@ -192,6 +195,16 @@ TEST_F(CpuToolchainTest, an_error_in_the_text_is_shown_at_the_authors_line) {
 TEST_F(CpuToolchainTest, both_compilers_are_understood) {
   const Variable cxx("CXX", "clang++-16");
   if (!CppCompiler::find()) GTEST_SKIP() << "no clang++-16 here";
+#if defined(__SANITIZE_ADDRESS__)
+  // Kernels are compiled with the sanitizer then, whose runtime is a package of its own.
+  const TemporaryFolder folder;
+  const std::string probe = "clang++-16 -fsanitize=address -fPIC -shared -x c++ /dev/null -o " +
+                            (folder.path() / "probe.so").native() + " 2>/dev/null";
+  // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): a fixed command of a test
+  if (std::system(probe.c_str()) != 0) {
+    GTEST_SKIP() << "clang++-16 is here without its sanitizer's runtime (libclang-rt-16-dev)";
+  }
+#endif
   EXPECT_EQ(run(job_of(kTwice))[3], 6.0F);
   EXPECT_EQ(refusal_of(job_of("float a = x[g];\n\ty[g] = a + foo(a);")),
             "kernel 'k' (x: float32[1] -> y: float32[1]) does not compile; correct its text:\n"
