@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace holdfast {
+
+// A name that a user gave, as messages and logs show it: in single quotes, with \0, \n and other
+// bytes that cannot be printed escaped, and cut behind `most` bytes, where the whole length
+// follows. UTF-8 stays as it is. 'weights', 'a\0b', 'LLLL...' (1000000 bytes).
+std::string shown(std::string_view name, size_t most = 64);
+
+}  // namespace holdfast
