@@ -53,9 +53,11 @@ struct hf_swizzle {
 #define hf_members(N, ...) T __VA_ARGS__;
 #endif
 
-#define hf_splat(c) c(hf_v)
-#define hf_take(c) c(hf_##c)
-#define hf_name(c) T hf_##c
+#define hf_splat(c) c(static_cast<T>(hf_v))
+#define hf_take(c) c(static_cast<T>(hf_##c))
+#define hf_type_of(c) class hf_t_##c
+#define hf_name(c) const hf_t_##c& hf_##c
+#define hf_fits(c) hf_is_element<hf_t_##c, T>
 #define hf_convert(c) T(hf_v.c)
 #define hf_binary(N, op, f)                                                          \
   friend hf_inline constexpr hf_vec operator op(const hf_vec& hf_a, const hf_vec& hf_b) { \
@@ -88,12 +90,23 @@ struct hf_swizzle {
 #define hf_flip(c) T(~hf_v.c)
 #define hf_not(c) !hf_v.c
 
+// Whether a vector of T can be made of the scalar: of any number, each of which is converted as by a
+// cast. As parameters of type T they would be converted implicitly, and C++23 has no such way from
+// float to half.
+template <class A, class T>
+inline constexpr bool hf_is_element =
+    hf_width<A> == 0 && requires(const A& v) { static_cast<T>(v); };
+
 #define hf_vector_of(N, ...)                                                                \
   template <class T>                                                                        \
   struct alignas(sizeof(T) * (N == 3 ? 4 : N)) hf_vec<T, N> {                               \
     hf_members(N, __VA_ARGS__)                                                              \
     hf_vec() = default;                                                                     \
-    hf_inline constexpr hf_vec(T hf_v) : hf_each_##N(hf_splat) {}                           \
+    template <class A>                                                                      \
+      requires(hf_is_element<A, T>)                                                         \
+    hf_inline constexpr hf_vec(const A& hf_v) : hf_each_##N(hf_splat) {}                    \
+    template <hf_each_##N(hf_type_of)>                                                      \
+      requires(hf_join_##N(hf_fits, &&))                                                    \
     hf_inline constexpr hf_vec(hf_each_##N(hf_name)) : hf_each_##N(hf_take) {}              \
     template <class V>                                                                      \
       requires(hf_width<V> == N && !hf_same<hf_element<V>, T>)                              \
