@@ -143,6 +143,68 @@ TEST(FiberGroup, lanes_exchange_values_through_slots_and_parity) {
   });
 }
 
+TEST(FiberGroup, exchanges_of_a_smaller_group_before_leave_nothing_behind) {
+  Kernel kernel;
+  for (const unsigned before : {1U, 5U, 31U, 40U, 70U}) {
+    for (const unsigned exchanges : {1U, 2U, 3U}) {
+      kernel.run(before, [&](Kernel& k, unsigned thread) {
+        for (unsigned i = 0; i < exchanges; ++i) EXPECT_EQ(k.shuffle(thread, 0), thread / 32 * 32);
+      });
+      // Lanes that had taken part and lanes that had not write to and read from one place.
+      for (const unsigned threads : {64U, 33U, 96U}) {
+        kernel.run(threads, [&](Kernel& k, unsigned thread) {
+          const unsigned first = thread / 32 * 32;
+          const unsigned last = std::min(first + 32, threads) - 1;
+          EXPECT_EQ(k.shuffle(1000 * before + thread, last - first), 1000 * before + last);
+          EXPECT_EQ(k.host().items, threads);
+        });
+      }
+    }
+  }
+}
+
+TEST(FiberGroup, after_every_kind_of_failure_groups_of_other_sizes_run_as_ever) {
+  Kernel kernel;
+  const std::vector<std::pair<const char*, Kernel::Body>> failures{
+      {"returned before the barrier at line 7",
+       [](Kernel& k, unsigned thread) {
+         if (thread != 3) k.barrier(7);
+       }},
+      {"returned before the simdgroup operation at line 8",
+       [](Kernel& k, unsigned thread) {
+         if (thread != 3) k.simd_barrier(8);
+       }},
+      {"are at the barrier at line 9 instead",
+       [](Kernel& k, unsigned thread) { thread == 0 ? k.barrier(9) : k.simd_barrier(10); }},
+      {"met at different operations: lines 11 and 12",
+       [](Kernel& k, unsigned thread) { k.simd_barrier(thread == 2 ? 12 : 11); }},
+      {"met at different barriers: lines 13 and 14",
+       [](Kernel& k, unsigned thread) { k.barrier(thread == 2 ? 14 : 13); }},
+      {"thrown in the second simdgroup", [](Kernel& k, unsigned thread) {
+         (void)k.shuffle(thread, 0);
+         if (thread == 33) throw std::runtime_error("thrown in the second simdgroup");
+         k.barrier(15);
+       }}};
+  for (const auto& [words, body] : failures) {
+    for (const unsigned threads : {1U, 20U, 40U, 64U, 100U}) {
+      EXPECT_THAT(kernel.failure_of(50, body), HasSubstr(words));
+      unsigned passed = 0;
+      EXPECT_EQ(kernel.failure_of(threads,
+                                  [&](Kernel& k, unsigned thread) {
+                                    const unsigned first = thread / 32 * 32;
+                                    EXPECT_EQ(k.shuffle(thread, 0), first);
+                                    k.barrier(1);
+                                    EXPECT_EQ(k.shuffle(thread + 5, 0), first + 5);
+                                    k.barrier(2);
+                                    ++passed;
+                                  }),
+                "no failure")
+          << threads << " after: " << words;
+      EXPECT_EQ(passed, threads);
+    }
+  }
+}
+
 TEST(FiberGroup, a_reduction_through_shared_memory_is_right) {
   Kernel kernel;
   std::vector<uint64_t> partial(256);
