@@ -2,16 +2,22 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "holdfast/base/env.h"
-#include "holdfast/hal/unique_fd.h"
+#include "holdfast/base/sync/annotations.h"
+#include "holdfast/base/sync/mutex.h"
+#include "holdfast/kernel/compilers/descriptors.h"
+#include "holdfast/kernel/compilers/per_process.h"
+#include "holdfast/kernel/compilers/subprocess.h"
 
 namespace holdfast::kernel {
 
@@ -24,25 +30,129 @@ Failure failure(std::string_view what, std::string_view path, int error) {
                              what, path, std::generic_category().message(error)));
 }
 
+// Before six letters that make the name new.
+constexpr std::string_view kPrefix = "holdfast-kernel-";
+constexpr size_t kLetters = 6;
+
+// Whoever has it locked uses the folder, or is about to remove it.
+struct FolderLock {
+  hal::UniqueFd fd{};
+  bool taken = false;
+  bool by_another = false;
+};
+FolderLock try_to_lock(const std::string& path) {
+  FolderLock lock;
+  lock.fd = off_standard(
+      hal::UniqueFd(open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)));
+  if (!lock.fd) return lock;
+  lock.taken = flock(lock.fd.get(), LOCK_EX | LOCK_NB) == 0;
+  lock.by_another = !lock.taken && errno == EWOULDBLOCK;
+  return lock;
+}
+
+void remove_folder(const std::string& path) {
+  // A program that was killed a moment ago may finish a last call.
+  constexpr int kAttempts = 10;
+  std::error_code error;
+  for (int i = 0; i < kAttempts; ++i) {
+    std::filesystem::remove_all(path, error);
+    if (!error) return;  // else what cannot be removed is the next one's
+  }
+}
+
+// Removes what processes left there that are no more. Best effort: what cannot be locked (some file
+// systems have no locks) or belongs to others stays.
+void sweep(const std::string& parent) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator at(parent, error), end; !error && at != end;
+       at.increment(error)) {
+    const std::string name = at->path().filename().native();
+    if (!name.starts_with(kPrefix) || name.size() != kPrefix.size() + kLetters) continue;
+    const std::string path = at->path().native();
+    struct stat status {};
+    if (lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != geteuid()) {
+      continue;
+    }
+    if (const FolderLock lock = try_to_lock(path); lock.taken) remove_folder(path);
+  }
+}
+
+// The folders of this process.
+struct Folders {
+  sync::LeafMutex mutex;  // guards all
+  std::set<std::string> live HOLDFAST_GUARDED_BY(mutex);
+  std::set<std::string> swept HOLDFAST_GUARDED_BY(mutex);  // where they lie
+  bool removed_at_exit HOLDFAST_GUARDED_BY(mutex) = false;
+};
+Folders& folders() {
+  static PerProcess<Folders> of_process;
+  return of_process.get();
+}
+
+void remove_at_exit() {
+  kill_subprocesses();
+  std::set<std::string> left;
+  {
+    Folders& all = folders();
+    const sync::LeafLock lock(all.mutex);
+    left.swap(all.live);
+    // A thread may make another one while the process ends.
+    all.removed_at_exit = false;
+  }
+  for (const std::string& path : left) remove_folder(path);
+}
+
 }  // namespace
 
 Result<PrivateFolder> PrivateFolder::make(std::string_view purpose) {
+  Folders& all = folders();
   const std::string parent = env::text("TMPDIR").value_or("/tmp");
   std::error_code error;
   // Relative names in it would mean something else in a program that runs elsewhere.
-  std::string path = std::filesystem::absolute(parent, error).string();
-  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
-  path += "/holdfast-XXXXXX";
-  if (mkdtemp(path.data()) == nullptr) {
-    return failure(fmt::format("cannot make a folder, to {}, in", purpose), parent, errno);
+  std::string place = std::filesystem::absolute(parent, error).string();
+  while (place.size() > 1 && place.ends_with('/')) place.pop_back();
+  bool first = false;
+  {
+    const sync::LeafLock lock(all.mutex);
+    first = all.swept.insert(place).second;
   }
-  return PrivateFolder(std::move(path));
+  if (first) sweep(place);
+  for (;;) {
+    std::string path = fmt::format("{}/{}{}", place, kPrefix, std::string(kLetters, 'X'));
+    if (mkdtemp(path.data()) == nullptr) {
+      return failure(fmt::format("cannot make a folder, to {}, in", purpose), parent, errno);
+    }
+    FolderLock lock = try_to_lock(path);
+    // Another process may have taken it for one that was left, in the moment before it was locked.
+    struct stat status {};
+    const bool gone = lstat(path.c_str(), &status) != 0 && errno == ENOENT;
+    if (lock.by_another || gone) continue;
+    return PrivateFolder(std::move(path), std::move(lock.fd));
+  }
+}
+
+PrivateFolder::PrivateFolder(std::string path, hal::UniqueFd lock)
+    : path_(std::move(path)), lock_(std::move(lock)) {
+  bool first = false;
+  {
+    Folders& all = folders();
+    const sync::LeafLock held(all.mutex);
+    all.live.insert(path_);
+    first = !std::exchange(all.removed_at_exit, true);
+  }
+  // A child that was forked in between has its own folders, and none of these.
+  if (first) sync::at_exit(remove_at_exit);
 }
 
 PrivateFolder::~PrivateFolder() {
   if (path_.empty() || fork_generation_ != sync::fork_generation()) return;
-  std::error_code ignored;  // what cannot be removed is the next cleaner's
-  std::filesystem::remove_all(path_, ignored);
+  {
+    Folders& all = folders();
+    const sync::LeafLock held(all.mutex);
+    all.live.erase(path_);
+  }
+  remove_folder(path_);
 }
 
 std::string PrivateFolder::file(std::string_view name) const {
@@ -51,7 +161,8 @@ std::string PrivateFolder::file(std::string_view name) const {
 
 Failure PrivateFolder::write(std::string_view name, std::span<const std::byte> content) const {
   const std::string path = file(name);
-  const hal::UniqueFd fd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
+  const hal::UniqueFd fd = off_standard(
+      hal::UniqueFd(open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600)));
   if (!fd) return failure("cannot write", path_, errno);
   while (!content.empty()) {
     const ssize_t written = ::write(fd.get(), content.data(), content.size());
@@ -64,7 +175,7 @@ Failure PrivateFolder::write(std::string_view name, std::span<const std::byte> c
 
 Result<std::string> PrivateFolder::read(std::string_view name) const {
   const std::string path = file(name);
-  const hal::UniqueFd fd(open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  const hal::UniqueFd fd = off_standard(hal::UniqueFd(open(path.c_str(), O_RDONLY | O_CLOEXEC)));
   struct stat status {};
   if (!fd || fstat(fd.get(), &status) != 0) return failure("cannot read from", path_, errno);
   std::string content(static_cast<size_t>(status.st_size), '\0');

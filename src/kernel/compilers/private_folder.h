@@ -7,20 +7,26 @@
 
 #include "holdfast/base/error.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/hal/unique_fd.h"
 
 namespace holdfast::kernel {
 
 // A new folder that only this user can enter, in TMPDIR or /tmp; it goes with the object, with all
-// that is in it. In a forked child it is the parent's, and stays.
+// that is in it, or when the process exits: what run() still runs is killed before. In a forked
+// child it is the parent's, and stays. What a process leaves that was killed is removed by the next
+// one that makes a folder in the same place: whoever uses a folder has it locked (flock).
 class PrivateFolder {
  public:
   // `purpose` completes "to ...", for the message: ErrorCode::environment.
   static Result<PrivateFolder> make(std::string_view purpose);
   ~PrivateFolder();
   PrivateFolder(PrivateFolder&& other) noexcept
-      : path_(std::exchange(other.path_, {})), fork_generation_(other.fork_generation_) {}
+      : path_(std::exchange(other.path_, {})),
+        lock_(std::move(other.lock_)),
+        fork_generation_(other.fork_generation_) {}
   PrivateFolder& operator=(PrivateFolder&& other) noexcept {
     std::swap(path_, other.path_);
+    std::swap(lock_, other.lock_);
     std::swap(fork_generation_, other.fork_generation_);
     return *this;
   }
@@ -34,8 +40,9 @@ class PrivateFolder {
   Result<std::string> read(std::string_view name) const;
 
  private:
-  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
+  PrivateFolder(std::string path, hal::UniqueFd lock);
   std::string path_;
+  hal::UniqueFd lock_;
   uint32_t fork_generation_ = sync::fork_generation();
 };
 

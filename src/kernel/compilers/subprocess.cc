@@ -19,7 +19,11 @@
 #include <system_error>
 
 #include "holdfast/base/env.h"
+#include "holdfast/base/sync/annotations.h"
+#include "holdfast/base/sync/mutex.h"
 #include "holdfast/hal/unique_fd.h"
+#include "holdfast/kernel/compilers/descriptors.h"
+#include "holdfast/kernel/compilers/per_process.h"
 
 namespace holdfast::kernel {
 
@@ -74,9 +78,9 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 // The read end of the child's stderr.
 class Output {
  public:
-  explicit Output(int fd) : fd_(fd) {
+  explicit Output(hal::UniqueFd fd) : fd_(std::move(fd)) {
     // Others may hold the write end longer than the child lives.
-    fcntl(fd, F_SETFL, O_NONBLOCK);
+    fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
   }
 
   int fd() const noexcept { return ended_ ? -1 : fd_.get(); }
@@ -107,14 +111,27 @@ class Output {
   std::string text_;
 };
 
+// Those that run. While a child is in here, its number is its own: it is reaped under the mutex.
+struct Running {
+  sync::LeafMutex mutex;  // guards children
+  std::vector<pid_t> children HOLDFAST_GUARDED_BY(mutex);
+};
+Running& running() {
+  static PerProcess<Running> of_process;
+  return of_process.get();
+}
+
 // Reads until the child has ended: false where the limit came first, and the child was killed.
 bool wait_for(pid_t child, Output& output, sync::Duration limit, SubprocessResult& result) {
   const auto take_status = [&](int flags) {
     int status = 0;
     pid_t waited = 0;
+    Running& all = running();
+    const sync::LeafLock lock(all.mutex);
     do {
       waited = waitpid(child, &status, flags);
     } while (waited < 0 && errno == EINTR);
+    if (waited != 0) std::erase(all.children, child);
     if (waited == child && WIFEXITED(status)) result.status = WEXITSTATUS(status);
     if (waited == child && WIFSIGNALED(status)) result.signal = WTERMSIG(status);
     return waited != 0;
@@ -154,16 +171,26 @@ Result<SubprocessResult> run(const Subprocess& process) {
   };
   std::array<int, 2> ends{};
   if (pipe2(ends.data(), O_CLOEXEC) != 0) return refused(errno);
-  Output output(ends[0]);
+  hal::UniqueFd output_end(ends[0]);
   hal::UniqueFd input(ends[1]);
+  output_end = off_standard(std::move(output_end));
+  if (!output_end) return refused(errno);
+  input = off_standard(std::move(input));
+  if (!input) return refused(errno);
+  Output output(std::move(output_end));
   pid_t child = 0;
   {
     const SpawnSettings settings(process.folder, input.get());
     const std::vector<char*> arguments = pointers(process.command);
     const std::vector<char*> environment = pointers(process.environment);
+    // Under the mutex: nobody misses a child that has been started.
+    Running& all = running();
+    const sync::LeafLock lock(all.mutex);
+    all.children.reserve(all.children.size() + 1);
     const int error = posix_spawn(&child, process.command.front().c_str(), settings.actions(),
                                   settings.attributes(), arguments.data(), environment.data());
     if (error != 0) return refused(error);
+    all.children.push_back(child);
   }
   input = hal::UniqueFd();  // so that the output ends with those who write it
   SubprocessResult result;
@@ -177,6 +204,18 @@ Result<SubprocessResult> run(const Subprocess& process) {
   }
   result.output = output.take();
   return result;
+}
+
+void kill_subprocesses() noexcept {
+  Running& all = running();
+  const sync::LeafLock lock(all.mutex);
+  for (const pid_t child : all.children) {
+    // Where the application has its children reaped for it, one that has ended may be gone.
+    siginfo_t state{};
+    const bool ours =
+        waitid(P_PID, static_cast<id_t>(child), &state, WEXITED | WNOHANG | WNOWAIT) == 0;
+    if (ours) kill(-child, SIGKILL);
+  }
 }
 
 std::vector<std::string> tool_environment() {

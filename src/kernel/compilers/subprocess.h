@@ -33,6 +33,10 @@ struct SubprocessResult {
 // or that it went past its limit, where its group is killed.
 Result<SubprocessResult> run(const Subprocess& process);
 
+// Kills all that run() is running, with their groups: the process ends, and nobody takes what they
+// make.
+void kill_subprocesses() noexcept;
+
 // The environment of this process for a tool whose outcome must not depend on it: messages in plain
 // English, temporary files in the folder it runs in, and nothing that adds paths or libraries.
 std::vector<std::string> tool_environment();

@@ -10,6 +10,7 @@
 
 #include "holdfast/base/sync/process.h"
 #include "holdfast/hal/unique_fd.h"
+#include "holdfast/kernel/compilers/descriptors.h"
 
 #ifndef MFD_EXEC
 #define MFD_EXEC 0x0010U
@@ -23,9 +24,12 @@ constexpr size_t kMaxMemfdName = 200;
 
 hal::UniqueFd memory_file(std::string_view kernel, std::span<const std::byte> bytes) {
   const std::string name = fmt::format("holdfast:{}", kernel.substr(0, kMaxMemfdName));
-  hal::UniqueFd fd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_EXEC));
+  hal::UniqueFd fd =
+      off_standard(hal::UniqueFd(memfd_create(name.c_str(), MFD_CLOEXEC | MFD_EXEC)));
   // Before Linux 6.3 every one could be executed, and the flag is unknown.
-  if (!fd && errno == EINVAL) fd = hal::UniqueFd(memfd_create(name.c_str(), MFD_CLOEXEC));
+  if (!fd && errno == EINVAL) {
+    fd = off_standard(hal::UniqueFd(memfd_create(name.c_str(), MFD_CLOEXEC)));
+  }
   while (fd && !bytes.empty()) {
     const ssize_t written = ::write(fd.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
