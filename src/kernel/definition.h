@@ -2,12 +2,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "holdfast/base/error.h"
 #include "holdfast/hal/pipeline.h"
+#include "holdfast/kernel/size3.h"
 
 namespace holdfast::kernel {
 
@@ -32,9 +34,12 @@ struct Native {
   // in_place, outputs.
   std::vector<std::string> bindings{};
   hal::SpirvBindings reaches = hal::SpirvBindings::descriptors;  // glsl, spirv
-  // spirv: names of the specialization constants with the ids 0, 1, ... A text has the constants of
-  // a call as macros: 0 and 1 for bool, the type's name for a dtype.
+  // glsl, spirv: names of the specialization constants with the ids 0, 1, ... A text has the other
+  // constants of a call as macros: 0 and 1 for bool, the type's name for a dtype.
   std::vector<std::string> constants{};
+  // The threads of its group, which a call must give as its threadgroup. Of glsl and spirv it is
+  // read from the module, and may be left out here; of others, left out, it is not checked.
+  std::optional<Size3> threadgroup{};
 };
 
 // A kernel as its author writes it: plain data. The body is the inside of a function, in the

@@ -1,5 +1,7 @@
 // The kernel language, executed on the CPU device: each test is a body and the numbers it gives.
 
+#include <limits>
+
 #include "holdfast/kernel/language_rig_test.h"
 
 namespace holdfast::kernel {
@@ -268,6 +270,55 @@ y[0] = 2;
 )";
   EXPECT_THAT(run({.body = body, .math = MathMode::fast}), ElementsAre(1));
   EXPECT_THAT(run({.body = body}), ElementsAre(2));
+}
+
+TEST_F(Language, pragmas_that_forbid_fused_products_are_honoured) {
+  // The square's last bits are lost where it is rounded before the difference.
+  const Call call{.body = "y[0] = x[0] * x[0] - x[1];", .x = {1 + 0x1p-12F, 1 + 0x1p-11F}};
+  for (const char* pragma : {"#pragma clang fp contract(off)", "#pragma METAL fp contract(off)",
+                             "#pragma METAL fp math_mode(safe)", "#pragma STDC FP_CONTRACT OFF",
+                             "#  pragma clang fp reassociate(off) \\\n contract(off)",
+                             "_Pragma(\"clang fp contract(off)\")"}) {
+    Call in_body = call;
+    in_body.body = std::string(pragma) + "\n" + call.body;
+    EXPECT_THAT(run(in_body), ElementsAre(0)) << pragma;
+    Call in_header = call;
+    in_header.header = std::string(pragma) + "\n";
+    EXPECT_THAT(run(in_header), ElementsAre(0)) << pragma;
+  }
+}
+
+TEST_F(Language, a_text_that_asks_for_safe_math_is_not_compiled_with_fast_math) {
+  const Call call{.body = R"(
+#pragma METAL fp math_mode(safe)
+#ifdef __FAST_MATH__
+y[0] = 1;
+#else
+y[0] = x[0] != x[0] ? 3 : 2;
+#endif
+)",
+                  .x = {std::numeric_limits<float>::quiet_NaN()},
+                  .math = MathMode::fast};
+  EXPECT_THAT(run(call), ElementsAre(3));
+}
+
+TEST_F(Language, a_constant_that_nothing_uses_changes_nothing) {
+  EXPECT_THAT(
+      run({.body = "y[0] = N;", .constants = {{"N", 3}, {"UNUSED", 4}, {"U", Dtype::int8}}}),
+      ElementsAre(3));
+}
+
+TEST_F(Language, the_larger_of_a_half_and_zero_is_taken_of_each_element) {
+  const std::vector<float> x = iota(100, -50);
+  std::vector<float> expected;
+  for (const float v : x) expected.push_back(v > 0 ? v : 0);
+  EXPECT_EQ(run({.body = "uint i = thread_position_in_grid.x; y[i] = x[i] > T(0) ? x[i] : T(0);",
+                 .x = x,
+                 .outputs = 100,
+                 .dtype = Dtype::float16,
+                 .grid = {100, 1, 1},
+                 .constants = {{"T", Dtype::float16}}}),
+            expected);
 }
 
 }  // namespace

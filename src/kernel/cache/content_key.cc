@@ -77,7 +77,7 @@ void add(Fields& fields, const Interface& interface) {
 }
 
 void add(Fields& fields, const GeneratedKernel& code) {
-  const auto& [text, preamble, entry_point, interface, math, sources] = code;
+  const auto& [text, preamble, entry_point, interface, math, contracts, sources] = code;
   const Digest digest = digest_of(std::as_bytes(std::span(preamble)));
   fields.add(uint64_t{preamble.size()});
   for (const uint64_t word : digest.words) fields.add(word);
@@ -85,11 +85,12 @@ void add(Fields& fields, const GeneratedKernel& code) {
   fields.add(text);
   add(fields, interface);
   fields.add(static_cast<uint64_t>(math));
+  fields.add(uint64_t{contracts});
   static_cast<void>(sources);  // for messages; their names are in the text
 }
 
 void add(Fields& fields, const Native& native) {
-  const auto& [kind, text, module, entry_point, bindings, reaches, constants] = native;
+  const auto& [kind, text, module, entry_point, bindings, reaches, constants, threadgroup] = native;
   fields.add(static_cast<uint64_t>(kind));
   fields.add(text);
   fields.add(std::span<const std::byte>(module));
@@ -97,6 +98,9 @@ void add(Fields& fields, const Native& native) {
   add(fields, bindings);
   fields.add(static_cast<uint64_t>(reaches));
   add(fields, constants);
+  fields.add(uint64_t{threadgroup.has_value()});
+  const Size3 declared = threadgroup.value_or(Size3{});
+  for (const uint32_t axis : {declared.x, declared.y, declared.z}) fields.add(uint64_t{axis});
 }
 
 std::string content_of(const CompileJob& job, std::string_view toolchain_version) {
@@ -104,7 +108,7 @@ std::string content_of(const CompileJob& job, std::string_view toolchain_version
   const bool by_name = ablated(Ablation::kernel_key_by_name);
   if (by_name) return kernel;
   Fields fields;
-  fields.add("holdfast kernel 1");
+  fields.add("holdfast kernel 2");
   fields.add(toolchain_version);
   fields.add(generator_version());
   fields.add(kernel);

@@ -72,6 +72,7 @@ TEST(ContentKey, whatever_decides_the_code_makes_another_key) {
   with([](CompileJob& j) { j.code.interface.parameter_bytes = {56}; });
   with([](CompileJob& j) { j.code.interface.has_launch_block = true; });
   with([](CompileJob& j) { j.code.interface.cooperation = Cooperation::barriers; });
+  with([](CompileJob& j) { j.code.contracts = false; });
   with([](CompileJob& j) { j.native = with_native().native; });
   with([](CompileJob& j) { j.constants = {{"N", int64_t{1}}}; });
   with([](CompileJob& j) { j.constants = {{"N", int64_t{2}}}; });
@@ -90,6 +91,10 @@ TEST(ContentKey, whatever_decides_the_code_makes_another_key) {
   with_other_native([](Native& n) { n.entry_point = "start"; });
   with_other_native([](Native& n) { n.bindings = {"x", "y"}; });
   with_other_native([](Native& n) { n.constants = {"N"}; });
+  with_other_native([](Native& n) { n.threadgroup = Size3{1, 1, 1}; });
+  with_other_native([](Native& n) { n.threadgroup = Size3{2, 1, 1}; });
+  with_other_native([](Native& n) { n.threadgroup = Size3{1, 2, 1}; });
+  with_other_native([](Native& n) { n.threadgroup = Size3{1, 1, 2}; });
   with_other_native([](Native& n) { n.reaches = hal::SpirvBindings::addresses; });
   // A native's file name is not in its text, and __FILE__ shows it.
   CompileJob in_a_file = with_native();

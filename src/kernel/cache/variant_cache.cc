@@ -262,11 +262,13 @@ Result<Ref<const Variant>> VariantCache::State::load(const CompileJob& job,
                                                      const ContentKey& content,
                                                      std::span<const std::byte> code) {
   try {
+    const Result<std::optional<Size3>> group = toolchain->group_size(job, code);
+    if (!group) return group.failure();
     Result<Ref<hal::Pipeline>> pipeline = toolchain->load(*device, job, code);
     if (!pipeline) return pipeline.failure();
-    return Ref<const Variant>(make_ref<const Variant>(std::move(pipeline).value(),
-                                                      job.code.interface,
-                                                      Bytes{code.size() + content.bytes().size()}));
+    return Ref<const Variant>(
+        make_ref<const Variant>(std::move(pipeline).value(), job.code.interface,
+                                Bytes{code.size() + content.bytes().size()}, group.value()));
   } catch (const std::exception& error) {
     return failure_of(error, job.kernel);
   } catch (...) {

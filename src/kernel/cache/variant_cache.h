@@ -2,6 +2,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -19,11 +20,16 @@ using KernelId = Id<KernelTag>;  // of a Kernel object; never reused
 // A compiled kernel for one signature. Immutable. Lists hold the pipeline, not this.
 class Variant final : public RefCounted {
  public:
-  Variant(Ref<hal::Pipeline> pipeline_of, Interface how, Bytes size)
-      : pipeline(std::move(pipeline_of)), interface(std::move(how)), bytes(size) {}
+  Variant(Ref<hal::Pipeline> pipeline_of, Interface how, Bytes size,
+          std::optional<Size3> group_size = {})
+      : pipeline(std::move(pipeline_of)),
+        interface(std::move(how)),
+        bytes(size),
+        group(group_size) {}
   const Ref<hal::Pipeline> pipeline;
   const Interface interface;
-  const Bytes bytes;  // code and key
+  const Bytes bytes;                 // code and key
+  const std::optional<Size3> group;  // its own threads of a group, where the code has them in it
 };
 
 struct CacheLimits {

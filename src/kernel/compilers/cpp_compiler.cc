@@ -11,7 +11,7 @@
 #include "holdfast/base/env.h"
 #include "holdfast/base/hash.h"
 #include "holdfast/base/sync/mutex.h"
-#include "holdfast/base/sync/process.h"
+#include "holdfast/kernel/compilers/per_process.h"
 #include "holdfast/kernel/compilers/private_folder.h"
 #include "holdfast/kernel/compilers/subprocess.h"
 #include "holdfast/kernel/diagnostics.h"
@@ -30,8 +30,8 @@ constexpr unsigned kOldestClang = 15;
 constexpr const char* kInstall =
     "install one, for example with: apt-get install g++, or set CXX to one";
 
-// For all units. Kernels reinterpret memory; floating point is as on GPUs: no errno, no traps,
-// products and sums may fuse. The unwind tables let the host's exceptions through.
+// For all units. Kernels reinterpret memory; floating point is as on GPUs: no errno, no traps. The
+// unwind tables let the host's exceptions through.
 constexpr std::array kCommon{"-std=c++20",
                              "-shared",
                              "-fPIC",
@@ -41,7 +41,6 @@ constexpr std::array kCommon{"-std=c++20",
                              "-fno-strict-aliasing",
                              "-fno-math-errno",
                              "-fno-trapping-math",
-                             "-ffp-contract=fast",
                              "-fasynchronous-unwind-tables",
                              "-fno-stack-protector",
                              "-Werror=return-type",
@@ -58,6 +57,14 @@ constexpr std::array kOfClang{"-ferror-limit=20", "-fno-color-diagnostics",
                               "-fno-caret-diagnostics"};
 constexpr std::array kOfGenerated{"-nostdinc", "-fno-exceptions", "-fno-rtti",
                                   "-fno-threadsafe-statics"};
+
+// How a compiler says that the processor computes with halves.
+constexpr std::string_view kHalfInstructions = "-mavx512fp16";
+constexpr std::string_view kHalfTrial = R"(
+extern "C" void f(const _Float16* __restrict__ x, _Float16* __restrict__ y, unsigned n) {
+  for (unsigned i = 0; i < n; ++i) y[i] = x[i] > _Float16(0) ? x[i] : _Float16(0);
+}
+)";
 
 template <size_t kCount>
 void append(std::vector<std::string>& to, const std::array<const char*, kCount>& flags) {
@@ -174,8 +181,8 @@ struct Known {
   std::map<std::string, std::shared_ptr<const CppCompiler>> compilers HOLDFAST_GUARDED_BY(mutex);
 };
 Known& known() {
-  static auto* const forever = new Known;  // NOLINT: threads may compile while the process ends
-  return *forever;
+  static PerProcess<Known> of_process;
+  return of_process.get();
 }
 
 }  // namespace
@@ -209,6 +216,13 @@ Result<std::shared_ptr<const CppCompiler>> CppCompiler::probe(std::vector<std::s
   compiler->machine_ = to_string(Hasher().add(output).digest());
   compiler->command_ = std::move(command);
   compiler->environment_ = process.environment;
+  if (compiler->family_ == Family::gcc && has(output, kHalfInstructions)) {
+    // g++ 12 vectorises this to instructions that no assembler takes; older assemblers know none.
+    const Result<CppOutcome> outcome = compiler->compile({std::string(kHalfTrial)}, {});
+    if (!outcome || outcome.value().object.empty()) {
+      compiler->avoided_.emplace_back("-mno-avx512fp16");
+    }
+  }
   return std::shared_ptr<const CppCompiler>(compiler);
 }
 
@@ -217,7 +231,6 @@ Result<std::shared_ptr<const CppCompiler>> CppCompiler::find() {
   const std::string key = fmt::format("{}\n{}", wanted, env::text("PATH").value_or(""));
   Known& cache = known();
   {
-    const sync::NoFork whole;  // a forked child finds compilers of its own here
     sync::LeafLock lock(cache.mutex);
     if (const auto found = cache.compilers.find(key); found != cache.compilers.end()) {
       return found->second;
@@ -233,7 +246,6 @@ Result<std::shared_ptr<const CppCompiler>> CppCompiler::find() {
     candidate.front() = path;
     Result<std::shared_ptr<const CppCompiler>> found = probe(std::move(candidate));
     if (found) {
-      const sync::NoFork whole;
       sync::LeafLock lock(cache.mutex);
       return cache.compilers.emplace(key, found.value()).first->second;
     }
@@ -258,6 +270,7 @@ std::vector<std::string> CppCompiler::flags(const CppUnit& unit, const CppOption
   } else {
     append(result, kOfClang);
   }
+  result.insert(result.end(), avoided_.begin(), avoided_.end());
   if (unit.generated) append(result, kOfGenerated);
   if (unit.max_frame != 0) {
     if (family_ == Family::gcc) {
@@ -270,6 +283,8 @@ std::vector<std::string> CppCompiler::flags(const CppUnit& unit, const CppOption
     result.emplace_back("-fstack-clash-protection");
   }
   if (unit.math == MathMode::fast) result.emplace_back("-ffast-math");
+  // Behind -ffast-math, which decides it too.
+  result.emplace_back(unit.contracts ? "-ffp-contract=fast" : "-ffp-contract=off");
   if (options.debug) {
     result.insert(result.end(), {"-O0", "-g", "-fno-omit-frame-pointer"});
   } else if (options.sanitize) {

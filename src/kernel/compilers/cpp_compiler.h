@@ -25,6 +25,8 @@ struct CppUnit {
   // authors may use the standard headers, and are linked as usual. Neither may include files of its
   // own: they could change behind a cache.
   bool generated = true;
+  // Whether products and sums may become one operation.
+  bool contracts = true;
   // Bytes of the stack that a function's variables may take; 0: as many as it likes. More is an
   // error of the text.
   size_t max_frame = 0;
@@ -66,6 +68,8 @@ class CppCompiler {
   Family family_ = Family::gcc;
   std::string name_;     // "gcc version 12.2.0 (...)"
   std::string machine_;  // a digest of what it says of itself and of this processor
+  // Against instructions of this processor that it makes and its assembler does not take.
+  std::vector<std::string> avoided_;
 };
 
 }  // namespace holdfast::kernel

@@ -1,14 +1,24 @@
 #include "holdfast/kernel/compilers/cpp_compiler.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <functional>
 
+#include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/unique_fd.h"
 #include "holdfast/kernel/compilers/private_folder.h"
 #include "holdfast/kernel/cpu/shared_object.h"
+#include "holdfast/testing/temporary_folder.h"
 #include "holdfast/testing/variable.h"
 
 namespace holdfast::kernel {
@@ -303,6 +313,134 @@ TEST(CppCompiler, an_application_that_ignores_its_children_can_compile) {
   EXPECT_FALSE(right.object.empty());
   EXPECT_TRUE(wrong.object.empty());
   EXPECT_NE(wrong.messages, "");
+}
+
+// A g++ that gives its compiler these words behind -march=native: when it is asked what it is, and
+// when it compiles.
+Script native_with(const std::string& asked, const std::string& compiling) {
+  return Script("g++", "words='" + compiling + "'\ncase \"$*\" in *-###*) words='" + asked +
+                           "';; esac\nfor a; do shift; set -- \"$@\" \"$a\"\n"
+                           "case $a in -march=native) set -- \"$@\" $words;; esac; done\n"
+                           "exec /usr/bin/g++ \"$@\"\n");
+}
+
+// What g++ 12 makes of it for processors with arithmetic of halves, its assembler refuses.
+constexpr const char* kLargerHalf =
+    "extern \"C\" void f(const _Float16* __restrict__ x, _Float16* __restrict__ y, unsigned n) {\n"
+    "  for (unsigned i = 0; i < n; ++i) y[i] = x[i] > _Float16(0) ? x[i] : _Float16(0);\n}\n";
+
+TEST(CppCompiler, instructions_that_its_assembler_does_not_take_are_not_used) {
+  const Script script = native_with("-mavx512fp16", "-mavx512fp16");
+  const Variable cxx("CXX", (script.folder() + "/g++").c_str());
+  const CppOutcome outcome = compile({kLargerHalf});
+  EXPECT_FALSE(outcome.object.empty()) << outcome.messages;
+}
+
+TEST(CppCompiler, instructions_that_its_assembler_takes_are_used) {
+  const Script script = native_with("-mavx512fp16", "");
+  const Variable cxx("CXX", (script.folder() + "/g++").c_str());
+  EXPECT_THAT(CppCompiler::find().or_raise()->version({}), Not(HasSubstr("-mno-avx512fp16")));
+}
+
+// Runs it in a child without the descriptors; whether it came back true.
+bool without_descriptors(std::initializer_list<int> closed, const std::function<bool()>& action) {
+  const pid_t child = fork();
+  if (child == 0) {
+    for (const int fd : closed) close(fd);
+    _exit(action() ? 0 : 1);
+  }
+  int status = -1;
+  waitpid(child, &status, 0);
+  return status == 0;
+}
+
+TEST(CppCompiler, closed_standard_descriptors_do_not_matter) {
+  ASSERT_TRUE(CppCompiler::find());
+  for (const auto closed : {std::initializer_list<int>{0}, {0, 1}, {1}, {2}, {1, 2}, {0, 1, 2}}) {
+    EXPECT_TRUE(without_descriptors(closed,
+                                    [] {
+                                      const CppOutcome right = compile({kAnswer});
+                                      const CppOutcome wrong = compile({"not C++"});
+                                      return !right.object.empty() &&
+                                             SharedObject::load("k", right.object).ok() &&
+                                             wrong.object.empty() &&
+                                             wrong.messages.find("error") != std::string::npos;
+                                    }))
+        << "without " << ::testing::PrintToString(std::vector<int>(closed));
+    // Nothing of ours takes their place, where what others print would go into it.
+    EXPECT_TRUE(without_descriptors(closed, [&] {
+      const PrivateFolder folder = PrivateFolder::make("test").or_raise();
+      return !folder.write("a", std::string_view("b")) &&
+             std::ranges::all_of(closed, [](int fd) { return fcntl(fd, F_GETFD) < 0; });
+    }));
+  }
+}
+
+// A compiler that makes a file in its folder, tells that it is at work, and works while this lives.
+struct Busy {
+  holdfast::testing::TemporaryFolder folder;
+  std::filesystem::path temporary = folder.path() / "tmp";
+  std::filesystem::path at_work = folder.path() / "at_work";
+  std::filesystem::path until_closed = folder.path() / "until_closed";
+  hal::UniqueFd open_end;
+  Script script{"g++",
+                "case \"$*\" in *-###*) exec /usr/bin/g++ \"$@\";; esac\n"
+                "echo > in_the_middle; echo > '" +
+                    at_work.native() + "'\nexec cat '" + until_closed.native() + "'\n"};
+  Variable tmpdir{"TMPDIR", temporary.c_str()};
+  Variable cxx{"CXX", (script.folder() + "/g++").c_str()};
+
+  Busy() {
+    std::filesystem::create_directory(temporary);
+    EXPECT_EQ(mkfifo(at_work.c_str(), 0600), 0);
+    EXPECT_EQ(mkfifo(until_closed.c_str(), 0600), 0);
+    open_end = hal::UniqueFd(open(until_closed.c_str(), O_RDWR | O_CLOEXEC));
+  }
+  // In a child, which ends as `end` says while one of its threads compiles. Its status.
+  int run(const std::function<void()>& end) const {
+    const pid_t child = fork();
+    if (child == 0) {
+      sync::Thread compiling("compiling",
+                             [] { (void)CppCompiler::find().or_raise()->compile({kAnswer}, {}); });
+      std::ifstream(at_work).get();
+      end();
+      _exit(99);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    return status;
+  }
+  size_t left() const {
+    const auto all = std::filesystem::directory_iterator(temporary);
+    return static_cast<size_t>(std::distance(begin(all), end(all)));
+  }
+};
+
+TEST(CppCompiler, exit_while_it_runs_leaves_no_folder) {
+  const Busy busy;
+  const int status = busy.run([] { std::exit(7); });  // NOLINT(concurrency-mt-unsafe): see there
+  EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_EQ(busy.left(), 0U);
+}
+
+TEST(CppCompiler, what_a_killed_process_leaves_is_removed_by_the_next) {
+  const Busy busy;
+  const int status = busy.run([] {
+    std::signal(SIGINT, SIG_DFL);  // NOLINT(cert-err33-c): programs in the background ignore it
+    raise(SIGINT);
+  });
+  EXPECT_EQ(WTERMSIG(status), SIGINT);
+  {
+    const PrivateFolder next = PrivateFolder::make("test").or_raise();
+    EXPECT_EQ(busy.left(), 1U) << "the folder in use, and no other";
+    // Another process keeps to itself.
+    EXPECT_TRUE(without_descriptors({}, [&] {
+      const Variable other("TMPDIR", (busy.temporary.native() + "/").c_str());
+      const PrivateFolder third = PrivateFolder::make("test").or_raise();
+      return std::filesystem::exists(next.path());
+    }));
+  }
+  EXPECT_EQ(busy.left(), 0U);
 }
 
 }  // namespace

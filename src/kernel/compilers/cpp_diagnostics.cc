@@ -71,6 +71,23 @@ std::string plain_words(std::string_view words) {
       numbers[0], numbers[1]);
 }
 
+// What the assembler says of a line of its own text: "{standard input}:57: Error: WORDS".
+std::optional<std::string> words_of_assembler(std::string_view line) {
+  constexpr std::string_view kMark = ": Error: ";
+  const size_t at = line.find(kMark);
+  if (at == std::string_view::npos) return {};
+  const size_t number = line.find_last_not_of("0123456789", at - 1);
+  if (at == 0 || number == at - 1 || number == std::string_view::npos || line[number] != ':') {
+    return {};
+  }
+  std::string words(line.substr(at + kMark.size()));
+  std::ranges::replace(words, '`', '\'');
+  return fmt::format(
+      "the assembler does not take what the compiler made: {}. Where the text has no asm, they do "
+      "not fit together: update them, or name another compiler in CXX",
+      words);
+}
+
 enum class Kind { none, error, note };
 
 // What a line says, and its words. Those of an error in a file that is not the author's follow the
@@ -152,6 +169,13 @@ class LogReader {
     }
     std::string_view rest = line;
     std::optional<Diagnostic> place = take_place(rest, sources_);
+    if (std::optional<std::string> words = words_of_assembler(line); words && !place) {
+      flush();
+      if (result_.empty() || result_.back().message != *words) {
+        result_.push_back({.message = std::move(*words)});
+      }
+      return;
+    }
     std::string_view words;
     switch (kind_of(rest, place.has_value(), words)) {
       case Kind::error:

@@ -143,5 +143,20 @@ TEST(CppDiagnostics, no_log_ends_the_process_and_all_of_it_can_be_printed) {
   }
 }
 
+TEST(CppDiagnostics, what_the_assembler_says_is_not_lost) {
+  const auto diagnostics = read_cpp_log(
+      "{standard input}: Assembler messages:\n"
+      "{standard input}:57: Error: unsupported masking for `vmovsh'\n"
+      "{standard input}:63: Error: unsupported masking for `vmovsh'\n"
+      "/tmp/cc1.s:69: Error: no such instruction: `nonsense'\n",
+      std::vector<SourceText>{{"k.metal", "y[0] = 1;"}});
+  ASSERT_EQ(diagnostics.size(), 2U);
+  EXPECT_THAT(diagnostics[0].message,
+              AllOf(HasSubstr("assembler"), HasSubstr("unsupported masking for 'vmovsh'"),
+                    HasSubstr("CXX")));
+  EXPECT_THAT(diagnostics[1].message, HasSubstr("no such instruction: 'nonsense'"));
+  EXPECT_EQ(diagnostics[0].line, 0U);
+}
+
 }  // namespace
 }  // namespace holdfast::kernel

@@ -27,8 +27,11 @@ std::vector<std::string> arguments(const CompileJob& job, const CudaOptions& opt
     result.emplace_back("--device-as-default-execution-space");
     result.emplace_back("--device-int128");
     if (job.code.math == MathMode::fast) result.emplace_back("--use_fast_math");
+    // Behind --use_fast_math, which decides it too.
+    if (!job.code.contracts) result.emplace_back("--fmad=false");
     return result;
   }
+  if (!job.code.contracts) result.emplace_back("--fmad=false");
   std::error_code none;
   const auto lib = std::filesystem::canonical(library.path(), none).parent_path();
   for (const auto& folder : {lib.parent_path(), lib.parent_path().parent_path().parent_path(),

@@ -4,7 +4,9 @@
 
 #include <cstring>
 
+#include "holdfast/base/shown.h"
 #include "holdfast/kernel/compilers/glsl_compiler.h"
+#include "holdfast/kernel/compilers/spirv_group_size.h"
 #include "holdfast/kernel/native.h"
 
 namespace holdfast::kernel {
@@ -28,6 +30,23 @@ Failure check(const CompileJob& job) {
   return {};
 }
 
+Result<hal::SpirvModule> module_of(const CompileJob& job, std::span<const std::byte> code) {
+  hal::SpirvModule module;
+  if (code.size() % sizeof(uint32_t) != 0) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': {} bytes are no SPIR-V, which has words of four",
+                               job.kernel, code.size()));
+  }
+  module.words.resize(code.size() / sizeof(uint32_t));
+  if (!code.empty()) std::memcpy(module.words.data(), code.data(), code.size());
+  module.entry_point = job.native->entry_point;
+  module.bindings = job.native->reaches;
+  auto constants = native_specialization(job.kernel, *job.native, job.constants);
+  if (!constants) return constants.failure();
+  module.constants = std::move(constants).value();
+  return module;
+}
+
 Code bytes_of(std::span<const uint32_t> words) {
   const auto bytes = std::as_bytes(words);
   return Code(bytes.begin(), bytes.end());
@@ -42,39 +61,44 @@ Result<Code> SpirvToolchain::compile(const CompileJob& job) {
   if (job.native->kind == NativeKind::spirv) return job.native->module;
   if (job.native->entry_point != "main") {
     return Failure(ErrorCode::usage,
-                   fmt::format("kernel '{}': the entry point of GLSL is called main, not '{}'",
-                               job.kernel, job.native->entry_point));
+                   fmt::format("kernel '{}': the entry point of GLSL is called main, not {}",
+                               job.kernel, shown(job.native->entry_point)));
   }
   const Result<hal::SpirvModule> module =
       compile_glsl({.name = job.kernel,
                     .text = job.native->text,
-                    .defines = native_macros(NativeKind::glsl, job.constants),
+                    .defines = native_macros(*job.native, job.constants),
                     .bindings = job.native->reaches});
   if (!module) return module.failure();
   return bytes_of(module.value().words);
 }
 
+Result<std::optional<Size3>> SpirvToolchain::group_size(const CompileJob& job,
+                                                        std::span<const std::byte> code) const {
+  if (Failure refused = check(job)) return refused;
+  const Result<hal::SpirvModule> module = module_of(job, code);
+  if (!module) return module.failure();
+  const std::optional<Size3> own =
+      spirv_group_size(module.value().words, module.value().entry_point, module.value().constants);
+  const std::optional<Size3>& declared = job.native->threadgroup;
+  if (own && declared && *own != *declared) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': its native {} has groups of {} x {} x {} threads, and "
+                               "Native::threadgroup says {} x {} x {}; leave it out, or correct it",
+                               job.kernel, to_string(job.native->kind), own->x, own->y, own->z,
+                               declared->x, declared->y, declared->z));
+  }
+  return own ? own : declared;
+}
+
 Result<Ref<hal::Pipeline>> SpirvToolchain::load(hal::Device& device, const CompileJob& job,
                                                 std::span<const std::byte> code) {
   if (Failure refused = check(job)) return refused;
-  hal::SpirvModule module;
-  if (code.size() % sizeof(uint32_t) != 0) {
-    return Failure(ErrorCode::usage,
-                   fmt::format("kernel '{}': {} bytes are no SPIR-V, which has words of four",
-                               job.kernel, code.size()));
-  }
-  module.words.resize(code.size() / sizeof(uint32_t));
-  if (!code.empty()) std::memcpy(module.words.data(), code.data(), code.size());
-  module.entry_point = job.native->entry_point;
-  module.bindings = job.native->reaches;
-  if (job.native->kind == NativeKind::spirv) {
-    auto constants = native_specialization(job.kernel, *job.native, job.constants);
-    if (!constants) return constants.failure();
-    module.constants = std::move(constants).value();
-  }
+  Result<hal::SpirvModule> module = module_of(job, code);
+  if (!module) return module.failure();
   hal::PipelineDesc desc;
   desc.name = job.kernel;
-  desc.module = std::move(module);
+  desc.module = std::move(module).value();
   desc.bindings = static_cast<uint32_t>(job.code.interface.bindings.size());
   desc.parameter_bytes = job.code.interface.parameter_bytes;
   return device.create_pipeline(std::move(desc));

@@ -10,6 +10,8 @@ class SpirvToolchain final : public Toolchain {
  public:
   Result<std::string> version() override;
   Result<Code> compile(const CompileJob& job) override;
+  Result<std::optional<Size3>> group_size(const CompileJob& job,
+                                          std::span<const std::byte> code) const override;
   Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
                                   std::span<const std::byte> code) override;
 };

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "holdfast/base/env.h"
+#include "holdfast/base/shown.h"
 #include "holdfast/kernel/compilers/cpp_diagnostics.h"
 #include "holdfast/kernel/cpu/loaded_kernel.h"
 #include "holdfast/kernel/generate/usage.h"
@@ -25,7 +26,7 @@ std::string unit_text(const CompileJob& job) {
   if (!job.native) return text + job.code.preamble + job.code.text;
   const std::string& file = job.code.sources.empty() ? job.kernel : job.code.sources[0].file;
   text += embedded::kernel_text("kernel_abi.h");
-  for (const auto& [name, value] : native_macros(NativeKind::cpp, job.constants)) {
+  for (const auto& [name, value] : native_macros(*job.native, job.constants)) {
     text += fmt::format("\n#define {} {}", name, value);
   }
   return text + "\n" + line_directive(1, file) + job.native->text;
@@ -49,15 +50,23 @@ Failure check_native(const CompileJob& job) {
   }
   if (!is_identifier(job.code.entry_point) || job.code.entry_point == "main") {
     return Failure(ErrorCode::usage,
-                   fmt::format("kernel '{}': the entry point of its native is '{}'; name a "
+                   fmt::format("kernel '{}': the entry point of its native is {}; name a "
                                "function extern \"C\" void NAME(const hf_call*) of the text",
-                               job.kernel, job.code.entry_point));
+                               job.kernel, shown(job.code.entry_point)));
   }
   return {};
 }
 
 Failure compile_failure(const CompileJob& job, const std::string& messages) {
   std::vector<Diagnostic> diagnostics = read_cpp_log(messages, job.code.sources);
+  if (diagnostics.empty()) {
+    // Something that nobody has seen before: its own words are better than none.
+    std::string_view rest = messages;
+    while (!rest.empty()) {
+      const std::string_view line = take_line(rest);
+      if (!line.empty()) diagnostics.push_back({.message = std::string(line)});
+    }
+  }
   if (diagnostics.empty()) diagnostics.push_back({.message = "the compiler does not say why"});
   return Failure(ErrorCode::usage, describe_errors(job.kernel, job.variant, diagnostics));
 }
@@ -118,8 +127,11 @@ Result<Code> CpuToolchain::compile(const CompileJob& job) {
   const Result<std::shared_ptr<const CppCompiler>> compiler = CppCompiler::find();
   if (!compiler) return named(job, compiler.failure());
   const bool on_fibers = job.code.interface.cooperation == Cooperation::barriers;
-  const CppUnit unit{unit_text(job), job.code.math, job.native == nullptr,
-                     on_fibers ? kMaxFrame : 0};
+  const CppUnit unit{.text = unit_text(job),
+                     .math = job.code.math,
+                     .generated = job.native == nullptr,
+                     .contracts = job.code.contracts,
+                     .max_frame = on_fibers ? kMaxFrame : 0};
   Result<CppOutcome> outcome = compiler.value()->compile(unit, options_.compiler);
   if (!outcome) return named(job, outcome.failure());
   if (outcome.value().object.empty()) return compile_failure(job, outcome.value().messages);
@@ -135,9 +147,9 @@ Result<Ref<hal::Pipeline>> CpuToolchain::load(hal::Device& device, const Compile
   void* const entry = object.value()->find(job.code.entry_point);
   if (entry == nullptr) {
     return Failure(ErrorCode::usage,
-                   fmt::format("kernel '{}' has no entry point: define extern \"C\" void {}(const "
-                               "hf_call*) in its text",
-                               job.kernel, job.code.entry_point));
+                   fmt::format("kernel '{}' has no entry point {}: define it in its text, as "
+                               "extern \"C\" void NAME(const hf_call*)",
+                               job.kernel, shown(job.code.entry_point)));
   }
   const auto kernel = std::make_shared<const LoadedKernel>(
       job.kernel, job.code.interface, std::move(object).value(),

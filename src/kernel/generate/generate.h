@@ -24,7 +24,8 @@ struct GeneratedKernel {
   std::string preamble{};     // what stands before it: the language's names, of constant content
   std::string entry_point{};  // extern "C"
   Interface interface {};
-  MathMode math = MathMode::safe;
+  MathMode math = MathMode::safe;     // the definition's, unless its text forbids fast math
+  bool contracts = true;              // whether products and sums may become one operation
   std::vector<SourceText> sources{};  // header, body
 };
 
