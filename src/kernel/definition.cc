@@ -8,6 +8,7 @@
 #include <set>
 #include <span>
 
+#include "holdfast/base/shown.h"
 #include "holdfast/kernel/names.h"
 
 namespace holdfast::kernel {
@@ -18,8 +19,8 @@ constexpr size_t kMaxArguments = hal::kMaxBindings;
 constexpr size_t kMaxNameBytes = 128;
 
 Failure fault(const Definition& definition, std::string_view sentence) {
-  const std::string name = definition.name.empty() ? "a kernel without a name"
-                                                   : fmt::format("kernel '{}'", definition.name);
+  const std::string name =
+      definition.name.empty() ? "a kernel without a name" : "kernel " + shown(definition.name);
   return Failure(ErrorCode::usage, fmt::format("{}: {}", name, sentence));
 }
 
@@ -42,23 +43,23 @@ std::optional<std::string> check_arguments(const std::vector<NamedArgument>& arg
   std::map<std::string, std::string_view, std::less<>> taken;
   for (const NamedArgument& argument : arguments) {
     if (std::optional<std::string> reason = why_not_a_name(argument.name)) {
-      return fmt::format("{} {}: {}", argument.kind, quoted(argument.name), *reason);
+      return fmt::format("{} {}: {}", argument.kind, shown(argument.name), *reason);
     }
     const auto [at, added] = taken.emplace(argument.name, argument.kind);
     if (!added) {
       return at->second == argument.kind
-                 ? fmt::format("{} '{}' is given twice", argument.kind, argument.name)
-                 : fmt::format(
-                       "'{}' is both {} and {}; what is read and written goes into in_place",
-                       argument.name, at->second, argument.kind);
+                 ? fmt::format("{} {} is given twice", argument.kind, shown(argument.name))
+                 : fmt::format("{} is both {} and {}; what is read and written goes into in_place",
+                               shown(argument.name), at->second, argument.kind);
     }
   }
   // x_shape as an argument of its own would hide the shape of x.
   for (const NamedArgument& argument : arguments) {
     for (const std::string_view suffix : {"_shape", "_strides", "_ndim"}) {
       if (taken.contains(argument.name + std::string(suffix))) {
-        return fmt::format("'{}{}' cannot be an argument: it is the {} of '{}'; rename one of them",
-                           argument.name, suffix, suffix.substr(1), argument.name);
+        return fmt::format("{} cannot be an argument: it is the {} of {}; rename one of them",
+                           shown(argument.name + std::string(suffix)), suffix.substr(1),
+                           shown(argument.name));
       }
     }
   }
@@ -79,19 +80,25 @@ std::optional<std::string> check_native(const Native& native,
     return what + " is a module, but text is given";
   }
   if (native.entry_point.empty()) return what + " has no entry point";
+  if (native.threadgroup && native.threadgroup->empty()) {
+    return fmt::format(
+        "{} has groups of {} x {} x {} threads, which is none; correct threadgroup, or "
+        "leave it out",
+        what, native.threadgroup->x, native.threadgroup->y, native.threadgroup->z);
+  }
   if (native.bindings.empty()) return std::nullopt;
   std::set<std::string_view> bound;
   std::vector<std::string_view> known;
   for (const NamedArgument& argument : arguments) known.push_back(argument.name);
   for (const std::string& name : native.bindings) {
     if (std::ranges::find(known, name) == known.end()) {
-      return fmt::format("{} binds {}, which is no argument of the kernel{}", what, quoted(name),
+      return fmt::format("{} binds {}, which is no argument of the kernel{}", what, shown(name),
                          did_you_mean(name, known));
     }
-    if (!bound.insert(name).second) return fmt::format("{} binds '{}' twice", what, name);
+    if (!bound.insert(name).second) return fmt::format("{} binds {} twice", what, shown(name));
   }
   for (const std::string_view name : known) {
-    if (!bound.contains(name)) return fmt::format("{} does not bind '{}'", what, name);
+    if (!bound.contains(name)) return fmt::format("{} does not bind {}", what, shown(name));
   }
   return std::nullopt;
 }
@@ -125,7 +132,7 @@ Failure check(const Definition& definition) {
     return Failure(ErrorCode::usage,
                    fmt::format("kernel {}: the name must be letters, digits and underscores, must "
                                "not begin with a digit, and has at most {} characters",
-                               quoted(definition.name), kMaxNameBytes));
+                               shown(definition.name), kMaxNameBytes));
   }
   if (definition.outputs.empty() && definition.in_place.empty()) {
     return fault(definition, "it has no output; name what it writes in outputs or in_place");
@@ -143,9 +150,10 @@ Failure check(const Definition& definition) {
     return text.find_first_not_of(" \t\r\n\f\v") == text.npos;
   };
   if (blank(definition.source) && definition.natives.empty()) {
-    return fault(definition, definition.file.empty()
-                                 ? "it has no body; give source, a file or a native"
-                                 : fmt::format("the file '{}' has no body", definition.file));
+    return fault(definition,
+                 definition.file.empty()
+                     ? "it has no body; give source, a file or a native"
+                     : fmt::format("the file {} has no body", shown(definition.file, 256)));
   }
   if (definition.source.find('\0') != std::string::npos ||
       definition.header.find('\0') != std::string::npos) {

@@ -9,6 +9,7 @@
 #include <system_error>
 #include <utility>
 
+#include "holdfast/base/shown.h"
 #include "holdfast/kernel/generate/tokens.h"
 
 namespace holdfast::kernel {
@@ -16,8 +17,8 @@ namespace {
 
 std::string read_source(const Definition& definition) {
   const auto refuse = [&](const std::string& why) {
-    throw EnvironmentError(fmt::format("kernel '{}': its file '{}' cannot be read: {}",
-                                       definition.name, definition.file, why));
+    throw EnvironmentError(fmt::format("kernel {}: its file {} cannot be read: {}",
+                                       shown(definition.name), shown(definition.file, 256), why));
   };
   // Opening a folder succeeds; reading it does not.
   if (std::error_code ignored; std::filesystem::is_directory(definition.file, ignored)) {

@@ -7,6 +7,8 @@
 #include <cstring>
 
 #include "holdfast/base/env.h"
+#include "holdfast/base/log.h"
+#include "holdfast/base/shown.h"
 #include "holdfast/base/sync/process.h"
 #include "holdfast/kernel/native.h"
 
@@ -27,9 +29,9 @@ uint32_t rank_for_code(const Kernel& kernel, ArgumentGroup group, size_t index, 
 }
 
 [[noreturn]] void refuse(const Kernel& kernel, std::string_view label, const std::string& why) {
-  throw UsageError(label.empty()
-                       ? fmt::format("kernel '{}': {}", kernel.name(), why)
-                       : fmt::format("kernel '{}', labelled '{}': {}", kernel.name(), label, why));
+  throw UsageError(label.empty() ? fmt::format("kernel '{}': {}", kernel.name(), why)
+                                 : fmt::format("kernel '{}', labelled {}: {}", kernel.name(),
+                                               shown(label), why));
 }
 
 // Of a group that is not too large.
@@ -48,9 +50,11 @@ struct Bound {
 void check_counts(const Kernel& kernel, const Launch& launch) {
   const auto check = [&](const char* what, const std::vector<std::string>& names, size_t given) {
     if (names.size() == given) return;
+    std::string list;
+    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + shown(name);
     refuse(kernel, launch.label,
            fmt::format("{} {}{} given, and it has {}{}{}", given, what, given == 1 ? "" : "s",
-                       names.size(), names.empty() ? "" : ": ", fmt::join(names, ", ")));
+                       names.size(), names.empty() ? "" : ": ", list));
   };
   const Definition& d = kernel.definition();
   check("input", d.inputs, launch.inputs.size());
@@ -86,27 +90,27 @@ class CheckedLaunch {
   void add(const ArrayRef& array, std::string_view name, bool written) {
     Bound& bound = bounds_.emplace_back(Bound{&array, name, written});
     if (array.memory == nullptr)
-      refuse(kernel_, launch_.label, fmt::format("'{}' has no memory", name));
+      refuse(kernel_, launch_.label, fmt::format("{} has no memory", shown(name)));
     if (array.shape.size() > kMaxRank) {
       refuse(kernel_, launch_.label,
-             fmt::format("'{}' has {} dimensions, and {} are the most", name, array.shape.size(),
-                         kMaxRank));
+             fmt::format("{} has {} dimensions, and {} are the most", shown(name),
+                         array.shape.size(), kMaxRank));
     }
     if (!array.strides.empty() && array.strides.size() != array.shape.size()) {
       refuse(kernel_, launch_.label,
-             fmt::format("'{}' has {} dimensions and {} strides", name, array.shape.size(),
+             fmt::format("{} has {} dimensions and {} strides", shown(name), array.shape.size(),
                          array.strides.size()));
     }
     const uint64_t element = size_of(array.dtype).value;
     if (array.offset.value % element != 0) {
       refuse(kernel_, launch_.label,
-             fmt::format("'{}' begins at byte {}, which is no multiple of its element's {}", name,
-                         array.offset.value, element));
+             fmt::format("{} begins at byte {}, which is no multiple of its element's {}",
+                         shown(name), array.offset.value, element));
     }
     bound.range = {array.offset, {elements(array, name, bound) * element}};
     if (!bound.range.fits_in(array.memory->size())) {
       refuse(kernel_, launch_.label,
-             fmt::format("'{}' needs {} from byte {} on, and {} has {}", name,
+             fmt::format("{} needs {} from byte {} on, and {} has {}", shown(name),
                          to_string(bound.range.length), array.offset.value,
                          array.memory->describe(), to_string(array.memory->size())));
     }
@@ -123,16 +127,15 @@ class CheckedLaunch {
       const int64_t length = array.shape[i];
       if (length < 0 || length > INT32_MAX) {
         refuse(kernel_, launch_.label,
-               fmt::format("dimension {} of '{}' has a length of {}", i, name, length));
+               fmt::format("dimension {} of {} has a length of {}", i, shown(name), length));
       }
       const int64_t stride =
           array.strides.empty() ? static_cast<int64_t>(contiguous) : array.strides[i];
       if (stride < 0) {
-        refuse(
-            kernel_, launch_.label,
-            fmt::format("dimension {} of '{}' has a stride of {}; give the kernel a copy without "
-                        "negative strides",
-                        i, name, stride));
+        refuse(kernel_, launch_.label,
+               fmt::format("dimension {} of {} has a stride of {}; give the kernel a copy without "
+                           "negative strides",
+                           i, shown(name), stride));
       }
       bound.strides[i] = stride;
       empty = empty || length == 0;
@@ -144,7 +147,8 @@ class CheckedLaunch {
     }
     if (empty) return 0;
     if (overflow || last > (uint64_t{1} << 59)) {
-      refuse(kernel_, launch_.label, fmt::format("'{}' reaches further than any memory", name));
+      refuse(kernel_, launch_.label,
+             fmt::format("{} reaches further than any memory", shown(name)));
     }
     bound.dense = contiguous >= last + 1;
     return last + 1;
@@ -156,9 +160,9 @@ class CheckedLaunch {
       for (const Bound& b : bounds_) {
         if (&a == &b || a.array->memory != b.array->memory || !a.range.overlaps(b.range)) continue;
         refuse(kernel_, launch_.label,
-               fmt::format("'{}', which it writes, shares bytes of {} with '{}'; give such memory "
+               fmt::format("{}, which it writes, shares bytes of {} with {}; give such memory "
                            "once, as an in_place argument",
-                           a.name, a.array->memory->describe(), b.name));
+                           shown(a.name), a.array->memory->describe(), shown(b.name)));
       }
     }
   }
@@ -194,10 +198,22 @@ void fill_fields(ParameterBytes& bytes, const Interface& interface,
   }
 }
 
+// A native's own size is in its code: with another, threads would be missing or too many.
+void check_group(const Kernel& kernel, const Launch& launch, const Variant& variant) {
+  const Size3& given = launch.threadgroup;
+  if (!variant.group || *variant.group == given) return;
+  const Size3& own = *variant.group;
+  refuse(kernel, launch.label,
+         fmt::format("its native has groups of {} x {} x {} threads, and the call's threadgroup is "
+                     "{} x {} x {}; give it the native's size",
+                     own.x, own.y, own.z, given.x, given.y, given.z));
+}
+
 // A dispatch, whoever records it.
 template <typename Recorder>
 void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
             const CheckedLaunch& checked, const Variant& variant) {
+  check_group(kernel, launch, variant);
   const Interface& interface = variant.interface;
   boost::container::small_vector<const Bound*, 8> bounds;
   boost::container::small_vector<hal::Binding, 8> bindings;
@@ -356,14 +372,20 @@ Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
                     "give some of them as an input",
                     definition.name, to_string(bytes), to_string(hal::kMaxParameterBytes)));
   };
+  // They make no variants.
+  CallSignature used = signature;
+  for (const Constant* unused : unused_constants(definition, signature)) {
+    note_unused(kernel, unused->name);
+    std::erase(used.constants, *unused);
+  }
   CompileJob job;
   job.kernel = definition.name;
-  job.variant = describe(definition, signature);
+  job.variant = describe(definition, used);
   job.verbose = definition.verbose;
   if (const Native* native = find_native(definition, natives_)) {
     job.native = std::make_shared<Native>(*native);
-    job.constants = signature.constants;
-    job.code = native_interface(definition, signature, *native);
+    job.constants = used.constants;
+    job.code = native_interface(definition, used, *native);
     return checked(std::move(job));
   }
   if (!generates_ || definition.source.empty()) {
@@ -375,8 +397,22 @@ Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
                                : "kernel text is not compiled for it; give the kernel a native of "
                                  "kind glsl or spirv"));
   }
-  job.code = generate(definition, normal(kernel, signature), generate_);
+  job.code = generate(definition, normal(kernel, std::move(used)), generate_);
   return checked(std::move(job));
+}
+
+void KernelRuntime::note_unused(const Kernel& kernel, const std::string& constant) const {
+  if (!log::enabled(log::Topic::kernels)) return;
+  // Enough for every kernel of a program; one that makes up names is told no more.
+  constexpr size_t kMostNotes = 1000;
+  {
+    auto noted = noted_.lock();
+    if (noted->size() >= kMostNotes || !noted->insert(kernel.name() + " " + constant).second)
+      return;
+  }
+  log::note(log::Topic::kernels,
+            "kernel '{}': the constant {} is given, and neither body nor header uses it",
+            kernel.name(), shown(constant));
 }
 
 void KernelRuntime::check_usable() const {
@@ -397,7 +433,9 @@ Ref<const Variant> KernelRuntime::variant_for(const Kernel& kernel, const Launch
 Ref<const Variant> KernelRuntime::prepare(const Kernel& kernel, const Launch& launch) {
   check_usable();
   const CheckedLaunch checked(kernel, launch, device_->info());
-  return variant_for(kernel, launch);
+  Ref<const Variant> variant = variant_for(kernel, launch);
+  check_group(kernel, launch, *variant);
+  return variant;
 }
 
 SignatureKey KernelRuntime::key(const Kernel& kernel, const Launch& launch) const {

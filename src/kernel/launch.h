@@ -1,11 +1,14 @@
 #pragma once
 
 #include <array>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "holdfast/base/sync/mutex.h"
 #include "holdfast/kernel/kernel.h"
+#include "holdfast/kernel/size3.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::kernel {
@@ -23,20 +26,13 @@ struct ArrayRef {
   Bytes offset;                      // of the first element
 };
 
-struct Size3 {
-  uint32_t x = 1;
-  uint32_t y = 1;
-  uint32_t z = 1;
-  constexpr bool empty() const noexcept { return x == 0 || y == 0 || z == 0; }
-  friend bool operator==(const Size3&, const Size3&) = default;
-};
-
 struct Launch {
   std::span<const ArrayRef> inputs{};
   std::span<const ArrayRef> outputs{};
   std::span<const ArrayRef> in_place{};
-  Size3 grid{};         // threads, as in Metal's dispatchThreads: no surplus thread exists
-  Size3 threadgroup{};  // threads; at an edge of the grid groups are smaller
+  Size3 grid{};  // threads, as in Metal's dispatchThreads: no surplus thread exists
+  // Threads; at an edge of the grid groups are smaller. With a native: its own size.
+  Size3 threadgroup{};
   std::span<const Constant> constants{};
   std::span<const Param> params{};
   // How many times the work of a short one a thread does, roughly: devices that run several threads
@@ -66,8 +62,9 @@ class KernelRuntime {
   // them keeps what lies there, and so counts as read too. UsageError before anything is compiled
   // or recorded: an argument of another count, a shape that does not fit in its memory, a
   // threadgroup that is empty or larger than the device allows, an output that shares bytes with
-  // another argument, and all that check() finds. Compile errors: see Toolchain. Nothing is
-  // recorded then.
+  // another argument, and all that check() finds. A constant that nothing uses changes nothing, and
+  // is noted once (topic kernels). Compile errors: see Toolchain. UsageError, too, for a
+  // threadgroup other than the native's own. Nothing is recorded then.
   void launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch);
   void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch);
 
@@ -94,12 +91,14 @@ class KernelRuntime {
   Result<CompileJob> make_job(const Kernel& kernel, const CallSignature& signature) const;
   void check_usable() const;
   Ref<const Variant> variant_for(const Kernel& kernel, const Launch& launch);
+  void note_unused(const Kernel& kernel, const std::string& constant) const;
 
   Ref<hal::Device> device_;
   uint32_t fork_generation_;
   GenerateOptions generate_;
-  std::vector<NativeKind> natives_;  // that the device takes, best first
-  bool generates_ = true;            // whether text can be generated for it
+  std::vector<NativeKind> natives_;                     // that the device takes, best first
+  bool generates_ = true;                               // whether text can be generated for it
+  mutable sync::Guarded<std::set<std::string>> noted_;  // "KERNEL CONSTANT"
   std::unique_ptr<VariantCache> cache_;
 };
 

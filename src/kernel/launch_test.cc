@@ -1,5 +1,6 @@
 #include "holdfast/kernel/launch.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -7,7 +8,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <optional>
 
+#include "holdfast/base/log.h"
 #include "holdfast/kernel/compilers/glsl_compiler.h"
 #include "holdfast/kernel/scenarios/kernel_rig_test.h"
 #include "holdfast/testing/vulkan.h"
@@ -82,10 +85,205 @@ TEST_F(LaunchTest, a_refused_launch_names_the_kernel_and_compiles_nothing) {
   const std::array outputs{y.ref()};
   EXPECT_THAT(refusal(twice, {.inputs = inputs, .outputs = outputs, .threadgroup = {0, 1, 1}}),
               HasSubstr("has no thread"));
-  const std::array<Constant, 1> unknown{{{"M", 3}}};
-  EXPECT_THAT(refusal(twice, {.inputs = inputs, .outputs = outputs, .constants = unknown}),
+  const std::array<Param, 1> unknown{{{"M", 3}}};
+  EXPECT_THAT(refusal(twice, {.inputs = inputs, .outputs = outputs, .params = unknown}),
               AllOf(HasSubstr("'twice'"), HasSubstr("M")));
   EXPECT_EQ(rig.toolchain->compiles(), 0U);
+}
+
+TEST_F(LaunchTest, a_label_is_shown_whole_escaped_and_not_longer_than_a_line) {
+  using namespace std::string_literals;
+  const auto labelled = [&](const std::string& label) { return refusal(twice, {.label = label}); };
+  EXPECT_THAT(labelled("before\0after\n"s),
+              AllOf(HasSubstr("'before\\0after\\n'"), HasSubstr("0 inputs given")));
+  const std::string huge = labelled(std::string(1'000'000, 'L'));
+  EXPECT_THAT(huge, AllOf(HasSubstr("LLLL"), HasSubstr("1000000 bytes"), HasSubstr("0 inputs")));
+  EXPECT_LT(huge.size(), 500U);
+}
+
+TEST_F(LaunchTest, a_threadgroup_may_be_as_large_as_the_device_allows_and_no_larger) {
+  const TestArray x = floats({1});
+  const TestArray y = room(1);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  const uint32_t most = rig.device->info().max_group_threads;
+  const auto with = [&](const Size3& threadgroup) {
+    return refusal(twice, {.inputs = inputs, .outputs = outputs, .threadgroup = threadgroup});
+  };
+  for (const Size3 good : {Size3{most, 1, 1}, {1, most, 1}, {1, 1, most}, {most / 4, 2, 2}}) {
+    EXPECT_EQ(with(good), "nothing was refused");
+  }
+  for (const Size3 large : {Size3{most + 1, 1, 1},
+                            {1, most + 1, 1},
+                            {1, 1, most + 1},
+                            {most / 4, 2, 3},
+                            {0x8000'0000, 0x8000'0000, 4},
+                            {4, 0x8000'0000, 0x8000'0000}}) {
+    EXPECT_THAT(with(large), HasSubstr("too large"));
+  }
+  for (const Size3 none : {Size3{0, 1, 1}, {1, 0, 1}, {1, 1, 0}}) {
+    EXPECT_THAT(with(none), HasSubstr("has no thread"));
+  }
+}
+
+TEST_F(LaunchTest, lengths_offsets_and_reaches_are_checked_at_their_limits) {
+  const TestArray x = floats({1, 2, 3, 4});
+  const TestArray y = room(1);
+  const auto with = [&](std::vector<int64_t> shape, std::vector<int64_t> strides, Bytes offset) {
+    const std::array inputs{ArrayRef{x.memory, Dtype::float32, shape, strides, offset}};
+    const std::array outputs{y.ref()};
+    return refusal(twice, {.inputs = inputs, .outputs = outputs});
+  };
+  const std::string fine = "nothing was refused";
+  EXPECT_EQ(with({4}, {}, 0_B), fine);
+  EXPECT_EQ(with({3}, {}, 4_B), fine);
+  EXPECT_THAT(with({4}, {}, 4_B), HasSubstr("'x' needs 16 B from byte 4 on"));
+  EXPECT_EQ(with({0}, {}, 16_B), fine) << "nothing, at the end";
+  EXPECT_THAT(with({1}, {}, 16_B), HasSubstr("needs 4 B from byte 16"));
+  EXPECT_EQ(with({2, 2}, {2, 1}, 0_B), fine);
+  EXPECT_EQ(with({2, 2}, {1, 2}, 0_B), fine);
+  EXPECT_EQ(with({2, 2}, {3, 0}, 0_B), fine);
+  EXPECT_THAT(with({2, 2}, {3, 1}, 0_B), HasSubstr("needs 20 B"));
+  EXPECT_EQ(with({INT32_MAX}, {0}, 0_B), fine) << "one element, repeated";
+  EXPECT_THAT(with({int64_t{INT32_MAX} + 1}, {0}, 0_B), HasSubstr("a length of 2147483648"));
+  EXPECT_EQ(with({1, 0, 7}, {}, 0_B), fine);
+  EXPECT_THAT(with({2}, {int64_t{1} << 59}, 0_B), HasSubstr("needs"));
+  EXPECT_THAT(with({2}, {(int64_t{1} << 59) + 1}, 0_B), HasSubstr("reaches further"));
+}
+
+TEST_F(LaunchTest, arguments_may_touch_and_inputs_may_share) {
+  const TestArray all = floats({1, 2, 3, 4});
+  const TestArray apart = room(2);
+  const std::array<int64_t, 1> two{2};
+  const auto part = [&](Bytes offset) {
+    return ArrayRef(all.memory, Dtype::float32, two, {}, offset);
+  };
+  const Kernel add({.name = "add",
+                    .inputs = {"a", "b"},
+                    .outputs = {"y"},
+                    .source = "uint i = thread_position_in_grid.x; y[i] = a[i] + b[i];"});
+  const auto with = [&](const ArrayRef& a, const ArrayRef& b, const ArrayRef& y) {
+    const std::array inputs{a, b};
+    const std::array outputs{y};
+    return refusal(add, {.inputs = inputs, .outputs = outputs, .grid = {2, 1, 1}});
+  };
+  EXPECT_EQ(with(part(0_B), part(0_B), apart.ref()), "nothing was refused");
+  EXPECT_EQ(with(part(0_B), part(4_B), apart.ref()), "nothing was refused");
+  EXPECT_THAT(values_of<float>(*stream, apart), ElementsAre(3, 5));
+  EXPECT_EQ(with(part(0_B), part(0_B), part(8_B)), "nothing was refused");
+  EXPECT_THAT(values_of<float>(*stream, all), ElementsAre(1, 2, 2, 4));
+  EXPECT_THAT(with(part(0_B), part(0_B), part(4_B)), HasSubstr("shares bytes"));
+  EXPECT_THAT(with(part(8_B), part(0_B), part(4_B)), HasSubstr("shares bytes"));
+}
+
+TEST_F(LaunchTest, every_argument_of_every_group_is_the_one_that_was_given) {
+  const Kernel kernel({.name = "five",
+                       .inputs = {"a", "b"},
+                       .outputs = {"y", "z"},
+                       .in_place = {"s", "t"},
+                       .source = "y[0] = a[0] + s[0]; z[0] = b[0] + t[0]; s[0] = 100 * a[0];\n"
+                                 "t[0] = 100 * b[0] + p - q;"});
+  const TestArray a = floats({1}, "a");
+  const TestArray b = floats({2}, "b");
+  const TestArray s = floats({30}, "s");
+  const TestArray t = floats({40}, "t");
+  const TestArray y = room(1, "y");
+  const TestArray z = room(1, "z");
+  const std::array inputs{a.ref(), b.ref()};
+  const std::array in_place{s.ref(), t.ref()};
+  const std::array outputs{y.ref(), z.ref()};
+  const std::array<Param, 2> params{{{"p", 7}, {"q", 2.5}}};
+  rig.kernels.launch(
+      *stream, kernel,
+      {.inputs = inputs, .outputs = outputs, .in_place = in_place, .params = params});
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(31));
+  EXPECT_THAT(values_of<float>(*stream, z), ElementsAre(42));
+  EXPECT_THAT(values_of<float>(*stream, s), ElementsAre(100));
+  EXPECT_THAT(values_of<float>(*stream, t), ElementsAre(204.5F));
+}
+
+TEST_F(LaunchTest, parameters_fill_what_there_is_to_the_last_byte) {
+  const auto sum_of = [&](int count) {
+    std::string sum = "y[0] = 0";
+    std::vector<Param> params;
+    for (int i = 0; i < count; ++i) {
+      params.push_back({"p" + std::to_string(i), Scalar::of_float64(i)});
+      sum += " + p" + std::to_string(i);
+    }
+    const TestArray y = room(1);
+    const std::array outputs{y.ref()};
+    const Kernel kernel({.name = "sum", .outputs = {"y"}, .source = sum + ";"});
+    const std::string refused = refusal(kernel, {.outputs = outputs, .params = params});
+    return refused == "nothing was refused" ? fmt::format("{}", values_of<float>(*stream, y)[0])
+                                            : refused;
+  };
+  constexpr int kMost = (hal::kMaxParameterBytes.value - sizeof(LaunchBlock)) / sizeof(double);
+  EXPECT_EQ(sum_of(kMost), fmt::format("{}", kMost * (kMost - 1) / 2));
+  EXPECT_THAT(sum_of(kMost + 1), HasSubstr("is the most"));
+}
+
+TEST_F(LaunchTest, a_kernel_without_anything_for_the_device_is_refused) {
+  const Kernel elsewhere({.name = "elsewhere",
+                          .outputs = {"y"},
+                          .natives = {{.kind = NativeKind::glsl, .text = "void main() {}"}}});
+  const TestArray y = room(1);
+  const std::array outputs{y.ref()};
+  EXPECT_THAT(refusal(elsewhere, {.outputs = outputs}),
+              AllOf(HasSubstr("'elsewhere'"), HasSubstr("no body"), HasSubstr("natives")));
+}
+
+TEST_F(LaunchTest, a_grid_that_no_counter_holds_is_refused) {
+  const TestArray x = floats({1});
+  const TestArray y = room(1);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  EXPECT_THAT(
+      refusal(twice,
+              {.inputs = inputs, .outputs = outputs, .grid = {UINT32_MAX, UINT32_MAX, UINT32_MAX}}),
+      HasSubstr("more than 2^62 threadgroups"));
+}
+
+TEST_F(LaunchTest, a_threadgroup_that_a_native_of_the_cpu_declares_is_the_only_one) {
+  const auto native = [](std::optional<Size3> declared) {
+    return Kernel({.name = "declares",
+                   .outputs = {"y"},
+                   .natives = {{.kind = NativeKind::cpp,
+                                .text = "extern \"C\" void f(const hf_call* call) {\n"
+                                        "  static_cast<float*>(call->buffers[0])[0] = 1;\n}",
+                                .entry_point = "f",
+                                .threadgroup = declared}}});
+  };
+  const TestArray y = room(1);
+  const std::array outputs{y.ref()};
+  const auto with = [&](std::optional<Size3> declared) {
+    return refusal(native(declared), {.outputs = outputs, .threadgroup = {4, 2, 1}});
+  };
+  EXPECT_EQ(with({}), "nothing was refused");
+  EXPECT_EQ(with(Size3{4, 2, 1}), "nothing was refused");
+  EXPECT_THAT(with(Size3{2, 4, 1}), AllOf(HasSubstr("2 x 4 x 1"), HasSubstr("4 x 2 x 1")));
+  EXPECT_THROW(
+      rig.kernels.prepare(native(Size3{2, 4, 1}), {.outputs = outputs, .threadgroup = {4, 2, 1}}),
+      UsageError);
+  EXPECT_THROW(native(Size3{0, 1, 1}), UsageError);
+}
+
+TEST_F(LaunchTest, a_constant_that_nothing_uses_is_noted_once_and_makes_no_code_of_its_own) {
+  std::vector<std::string> notes;
+  const log::Sink before = log::set_sink([&](const log::Message& message) {
+    if (message.text.find("UNUSED") != std::string_view::npos &&
+        message.text.find("the constant") != std::string_view::npos) {
+      notes.emplace_back(message.text);
+    }
+  });
+  log::set_enabled(log::Topic::kernels, true);
+  for (int64_t value = 0; value < 3; ++value) {
+    run_elementwise(rig, *stream, twice, floats({1}), room(1), {{"UNUSED", value}});
+  }
+  log::set_enabled(log::Topic::kernels, false);
+  log::set_sink(before);
+  ASSERT_EQ(notes.size(), 1U);
+  EXPECT_THAT(notes[0], AllOf(HasSubstr("'twice'"), HasSubstr("the constant 'UNUSED'")));
+  EXPECT_EQ(rig.toolchain->compiles(), 1U);
 }
 
 TEST_F(LaunchTest, an_output_with_gaps_does_not_pass_off_as_good_what_a_failed_list_left_there) {
@@ -397,6 +595,104 @@ TEST(LaunchOnVulkan, native_glsl_runs_and_a_body_is_refused_with_a_sentence_on_v
     }
   }
   EXPECT_EQ(world.failure(), "");
+}
+
+// Each thread tells its group's size and its place in it.
+const char* const kSizeOfGroup = R"(
+layout(set = 0, binding = 0, std430) writeonly buffer Y { float y[]; };
+void main() {
+  uint i = gl_GlobalInvocationID.x;
+  if (i < y.length()) y[i] = float(gl_WorkGroupSize.x * 100 + gl_LocalInvocationID.x);
+}
+)";
+
+struct NativeGroups : ::testing::Test {
+  void SetUp() override {
+    if (const std::string why = testing::why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+    world.emplace(World::Mode::validate, hal::FaultPlan{}, testing::Family::vulkan);
+    rig.emplace(*world);
+    kernels.emplace(rig->context, KernelRuntime::Options{.disk = nullptr});
+    stream = rig->stream("main");
+  }
+  void TearDown() override {
+    if (!world) return;
+    stream = nullptr;
+    kernels.reset();
+    rig.reset();
+    EXPECT_EQ(world->failure(), "");
+  }
+  // What the threads tell, or the refusal's words.
+  std::string told(const Native& native, const Size3& threadgroup,
+                   const std::vector<Constant>& constants = {}) {
+    const Kernel kernel({.name = "sizes", .outputs = {"y"}, .natives = {native}});
+    const TestArray y = empty_array(*stream, Dtype::float32, 6, "y");
+    const std::array outputs{y.ref()};
+    try {
+      kernels->launch(*stream, kernel,
+                      {.outputs = outputs,
+                       .grid = {6, 1, 1},
+                       .threadgroup = threadgroup,
+                       .constants = constants,
+                       .label = "tell"});
+    } catch (const UsageError& error) {
+      return error.what();
+    }
+    return ::testing::PrintToString(values_of<float>(*stream, y));
+  }
+  static Native glsl(const std::string& layout) {
+    return {.kind = NativeKind::glsl, .text = layout + kSizeOfGroup};
+  }
+  static Native spirv(const std::string& layout, std::vector<std::string> constants = {}) {
+    const auto module = compile_glsl({.name = "sizes", .text = layout + kSizeOfGroup}).or_raise();
+    const auto words = std::as_bytes(std::span(module.words));
+    return {.kind = NativeKind::spirv,
+            .module = {words.begin(), words.end()},
+            .constants = std::move(constants)};
+  }
+
+  std::optional<World> world;
+  std::optional<testing::Rig> rig;
+  std::optional<KernelRuntime> kernels;
+  Ref<runtime::Stream> stream;
+};
+
+TEST_F(NativeGroups, a_threadgroup_that_is_not_the_natives_own_is_refused_with_both_sizes) {
+  const std::string layout = "layout(local_size_x = 2, local_size_y = 1) in;";
+  for (const Native& native : {glsl(layout), spirv(layout)}) {
+    EXPECT_EQ(told(native, {2, 1, 1}), "{ 200, 201, 200, 201, 200, 201 }");
+    for (const Size3 other : {Size3{3, 1, 1}, Size3{2, 2, 1}, Size3{2, 1, 2}, Size3{1, 2, 1}}) {
+      EXPECT_THAT(told(native, other),
+                  AllOf(HasSubstr("kernel 'sizes', labelled 'tell'"), HasSubstr("2 x 1 x 1"),
+                        HasSubstr(fmt::format("{} x {} x {}", other.x, other.y, other.z))));
+    }
+  }
+}
+
+TEST_F(NativeGroups, a_declared_size_that_contradicts_the_module_is_refused) {
+  Native native = glsl("layout(local_size_x = 2) in;");
+  native.threadgroup = Size3{2, 1, 1};
+  EXPECT_EQ(told(native, {2, 1, 1}), "{ 200, 201, 200, 201, 200, 201 }");
+  native.threadgroup = Size3{3, 1, 1};
+  EXPECT_THAT(told(native, {3, 1, 1}),
+              AllOf(HasSubstr("'sizes'"), HasSubstr("2 x 1 x 1"), HasSubstr("3 x 1 x 1")));
+}
+
+TEST_F(NativeGroups, a_text_leaves_its_size_to_a_constant_too) {
+  Native native = glsl("layout(local_size_x_id = 0) in;");
+  native.constants = {"WIDTH"};
+  EXPECT_EQ(told(native, {3, 1, 1}, {{"WIDTH", 3}}), "{ 300, 301, 302, 300, 301, 302 }");
+  EXPECT_THAT(told(native, {2, 1, 1}, {{"WIDTH", 3}}), HasSubstr("3 x 1 x 1"));
+}
+
+TEST_F(NativeGroups, a_size_left_to_specialization_constants_is_the_one_they_give_it) {
+  const std::string layout = "layout(local_size_x_id = 0) in;";
+  const Native native = spirv(layout, {"WIDTH"});
+  EXPECT_EQ(told(native, {3, 1, 1}, {{"WIDTH", 3}}), "{ 300, 301, 302, 300, 301, 302 }");
+  EXPECT_EQ(told(native, {2, 1, 1}, {{"WIDTH", 2}}), "{ 200, 201, 200, 201, 200, 201 }");
+  EXPECT_EQ(told(native, {1, 1, 1}), "{ 100, 100, 100, 100, 100, 100 }");
+  EXPECT_THAT(told(native, {2, 1, 1}, {{"WIDTH", 3}}),
+              AllOf(HasSubstr("3 x 1 x 1"), HasSubstr("2 x 1 x 1")));
+  EXPECT_THAT(told(native, {2, 1, 1}), AllOf(HasSubstr("1 x 1 x 1"), HasSubstr("2 x 1 x 1")));
 }
 
 }  // namespace

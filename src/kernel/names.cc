@@ -262,12 +262,4 @@ std::string did_you_mean(std::string_view name, std::span<const std::string_view
   return best.empty() ? "" : fmt::format("; did you mean '{}'?", best);
 }
 
-std::string quoted(std::string_view name) {
-  std::string shown(name.substr(0, 64));
-  for (char& c : shown) {
-    if (c < 0x20 || c == 0x7f) c = '?';
-  }
-  return fmt::format("'{}{}'", shown, name.size() > 64 ? "..." : "");
-}
-
 }  // namespace holdfast::kernel

@@ -18,7 +18,4 @@ std::optional<std::string> why_not_a_name(std::string_view name);
 // "; did you mean 'eps'?" where one of them is near, else nothing.
 std::string did_you_mean(std::string_view name, std::span<const std::string_view> known);
 
-// In quotes, with what cannot be printed replaced, and cut where it is long.
-std::string quoted(std::string_view name);
-
 }  // namespace holdfast::kernel

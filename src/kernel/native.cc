@@ -6,6 +6,9 @@
 #include <array>
 #include <optional>
 
+#include "holdfast/base/shown.h"
+#include "holdfast/kernel/generate/pragmas.h"
+
 namespace holdfast::kernel {
 namespace {
 
@@ -39,14 +42,15 @@ const char* type_name(NativeKind kind, Dtype dtype) {
 }  // namespace
 
 std::vector<std::pair<std::string, std::string>> native_macros(
-    NativeKind kind, std::span<const Constant> constants) {
+    const Native& native, std::span<const Constant> constants) {
   std::vector<std::pair<std::string, std::string>> macros;
   for (const Constant& constant : constants) {
+    if (native.kind == NativeKind::glsl && index_in(native.constants, constant.name)) continue;
     std::string value;
     if (const bool* truth = std::get_if<bool>(&constant.value)) {
       value = *truth ? "1" : "0";
     } else if (const Dtype* dtype = std::get_if<Dtype>(&constant.value)) {
-      value = type_name(kind, *dtype);
+      value = type_name(native.kind, *dtype);
     } else {
       value = fmt::format("({})", std::get<int64_t>(constant.value));
     }
@@ -60,12 +64,12 @@ Result<std::vector<hal::SpirvModule::Constant>> native_specialization(
   std::vector<hal::SpirvModule::Constant> result;
   for (const Constant& constant : constants) {
     const auto id = index_in(native.constants, constant.name);
+    if (!id && native.kind == NativeKind::glsl) continue;
     if (!id || std::holds_alternative<Dtype>(constant.value)) {
-      return Failure(
-          ErrorCode::usage,
-          fmt::format("kernel '{}': its native module takes no constant '{}'; name it in "
-                      "Native::constants, where it is a number or a truth value",
-                      kernel, constant.name));
+      return Failure(ErrorCode::usage,
+                     fmt::format("kernel '{}': its native {} takes no constant {}; name it in "
+                                 "Native::constants, where it is a number or a truth value",
+                                 kernel, to_string(native.kind), shown(constant.name)));
     }
     const bool* const truth = std::get_if<bool>(&constant.value);
     const int64_t number = truth != nullptr ? int64_t{*truth} : std::get<int64_t>(constant.value);
@@ -79,7 +83,9 @@ GeneratedKernel native_interface(const Definition& definition, const CallSignatu
                                  const Native& native) {
   GeneratedKernel kernel;
   kernel.entry_point = native.entry_point;
-  kernel.math = definition.math;
+  const FloatPragmas pragmas = float_pragmas_in(native.text);
+  kernel.math = pragmas.safe_math ? MathMode::safe : definition.math;
+  kernel.contracts = !pragmas.no_contraction;
   kernel.sources = {{definition.file.empty() ? definition.name : definition.file, native.text}};
   Interface& interface = kernel.interface;
   interface.has_launch_block = false;

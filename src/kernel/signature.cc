@@ -1,12 +1,12 @@
 #include "holdfast/kernel/signature.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <set>
 #include <span>
 
+#include "holdfast/base/shown.h"
 #include "holdfast/kernel/generate/tokens.h"
 #include "holdfast/kernel/names.h"
 
@@ -14,27 +14,42 @@ namespace holdfast::kernel {
 namespace {
 
 Failure fault(const Definition& definition, std::string_view sentence) {
-  return Failure(ErrorCode::usage, fmt::format("kernel '{}': {}", definition.name, sentence));
+  return Failure(ErrorCode::usage, fmt::format("kernel {}: {}", shown(definition.name), sentence));
 }
 
 std::string counted(size_t count, std::string_view what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
+// Without quotes; only a long one is cut.
+std::string short_name(const std::string& name) { return name.size() > 64 ? shown(name) : name; }
+
+std::string list_of(std::span<const std::string> names) {
+  std::string list;
+  for (const std::string& name : names) list += (list.empty() ? "" : ", ") + short_name(name);
+  return list;
+}
+
 std::optional<std::string> check_group(std::string_view kind, std::span<const std::string> names,
                                        std::span<const ArgumentType> types) {
   if (names.size() != types.size()) {
     return fmt::format("it has {}{}{}, but {} given", counted(names.size(), kind),
-                       names.empty() ? "" : ": ", fmt::join(names, ", "),
+                       names.empty() ? "" : ": ", list_of(names),
                        types.size() == 1 ? "1 is" : fmt::format("{} are", types.size()));
   }
   for (size_t i = 0; i < types.size(); ++i) {
     if (types[i].rank > kMaxRank) {
-      return fmt::format("{} '{}' has {} dimensions; at most {} are possible", kind, names[i],
+      return fmt::format("{} {} has {} dimensions; at most {} are possible", kind, shown(names[i]),
                          types[i].rank, kMaxRank);
     }
   }
   return std::nullopt;
+}
+
+// A finished module shows no names.
+bool is_opaque(const Definition& definition) {
+  return std::ranges::any_of(definition.natives,
+                             [](const Native& native) { return !native.module.empty(); });
 }
 
 // All names that the definition's text has, that of its natives included.
@@ -43,6 +58,7 @@ Names names_of(const Definition& definition) {
   names.identifiers.merge(names_in(definition.source).identifiers);
   for (const Native& native : definition.natives) {
     names.identifiers.merge(names_in(native.text).identifiers);
+    names.identifiers.insert(native.constants.begin(), native.constants.end());
   }
   return names;
 }
@@ -64,7 +80,8 @@ void append_arguments(std::string& text, std::span<const std::string> names,
                       std::span<const ArgumentType> types, std::string_view note = "") {
   for (size_t i = 0; i < names.size() && i < types.size(); ++i) {
     if (!text.empty()) text += ", ";
-    text += fmt::format("{}: {}[{}]{}", names[i], to_string(types[i].dtype), types[i].rank, note);
+    text += fmt::format("{}: {}[{}]{}", short_name(names[i]), to_string(types[i].dtype),
+                        types[i].rank, note);
   }
 }
 
@@ -89,30 +106,18 @@ Failure check(const Definition& definition, const CallSignature& signature) {
   if (signature.constants.empty() && signature.params.empty()) return {};
 
   const Names names = names_of(definition);
-  // A finished module shows no names.
-  const bool opaque = std::ranges::any_of(
-      definition.natives, [](const Native& native) { return !native.module.empty(); });
   std::set<std::string_view> given;
   const auto check_name = [&](std::string_view kind,
                               const std::string& name) -> std::optional<std::string> {
     if (const auto reason = why_not_a_name(name)) {
-      return fmt::format("{} {}: {}", kind, quoted(name), *reason);
+      return fmt::format("{} {}: {}", kind, shown(name), *reason);
     }
     if (is_argument(definition, name)) {
-      return fmt::format("{} '{}': the name is an argument's; rename it", kind, name);
+      return fmt::format("{} {}: the name is an argument's; rename it", kind, shown(name));
     }
     if (!given.insert(name).second) {
-      return fmt::format("{} '{}': the name is given twice among constants and params", kind, name);
-    }
-    if (!opaque && !names.identifiers.contains(name)) {
-      std::vector<std::string_view> known;
-      for (const std::string& known_name : names.identifiers) {
-        if (!is_reserved(known_name) && !is_argument(definition, known_name)) {
-          known.push_back(known_name);
-        }
-      }
-      return fmt::format("{} '{}' is unknown: neither body nor header uses the name{}", kind, name,
-                         did_you_mean(name, known));
+      return fmt::format("{} {}: the name is given twice among constants and params", kind,
+                         shown(name));
     }
     return std::nullopt;
   };
@@ -121,8 +126,27 @@ Failure check(const Definition& definition, const CallSignature& signature) {
   }
   for (const ParamType& param : signature.params) {
     if (const auto s = check_name("param", param.name)) return fault(definition, *s);
+    if (is_opaque(definition) || names.identifiers.contains(param.name)) continue;
+    std::vector<std::string_view> known;
+    for (const std::string& name : names.identifiers) {
+      if (!is_reserved(name) && !is_argument(definition, name)) known.push_back(name);
+    }
+    return fault(definition,
+                 fmt::format("param {} is unknown: neither body nor header uses the name{}",
+                             shown(param.name), did_you_mean(param.name, known)));
   }
   return {};
+}
+
+std::vector<const Constant*> unused_constants(const Definition& definition,
+                                              const CallSignature& signature) {
+  std::vector<const Constant*> unused;
+  if (signature.constants.empty() || is_opaque(definition)) return unused;
+  const Names names = names_of(definition);
+  for (const Constant& constant : signature.constants) {
+    if (!names.identifiers.contains(constant.name)) unused.push_back(&constant);
+  }
+  return unused;
 }
 
 std::string describe(const Definition& definition, const CallSignature& signature) {
@@ -134,12 +158,14 @@ std::string describe(const Definition& definition, const CallSignature& signatur
   if (!outputs.empty()) text += (text.empty() ? "-> " : " -> ") + outputs;
   std::string_view separator = "; ";
   for (const Constant& constant : signature.constants) {
-    text += fmt::format("{}{} = {}", separator, constant.name, to_string(constant.value));
+    text +=
+        fmt::format("{}{} = {}", separator, short_name(constant.name), to_string(constant.value));
     separator = ", ";
   }
   separator = "; ";
   for (const ParamType& param : signature.params) {
-    text += fmt::format("{}{}: {}", separator, param.name, kernel::to_string(param.dtype));
+    text +=
+        fmt::format("{}{}: {}", separator, short_name(param.name), kernel::to_string(param.dtype));
     separator = ", ";
   }
   return text;

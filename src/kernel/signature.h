@@ -71,10 +71,15 @@ struct CallSignature {
 
 inline constexpr uint32_t kMaxRank = 8;
 
-// What is wrong with calling a checked definition like this, as a sentence: a count that differs, a
-// constant or param that is unknown (neither body, header nor natives use the name), given twice,
-// reserved or an argument's; a rank above kMaxRank; a 0-d output is fine.
+// What is wrong with calling a checked definition like this, as a sentence: a count that differs; a
+// param that is unknown (neither body, header nor natives use the name); a constant or param whose
+// name is given twice, reserved or an argument's; a rank above kMaxRank; a 0-d output is fine.
 Failure check(const Definition& definition, const CallSignature& signature);
+
+// The constants that neither body, header nor natives name; none where a finished module, which
+// shows no names, is among the natives. Borrows the signature.
+std::vector<const Constant*> unused_constants(const Definition& definition,
+                                              const CallSignature& signature);
 
 // "x: float16[2], w: float16[2] -> y: float16[2]; T = float16, N = 768; eps: float32", for messages
 // and logs: what tells variants of a kernel apart.

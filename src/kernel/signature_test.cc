@@ -60,14 +60,28 @@ TEST(Signature, ranks_are_bounded) {
               AllOf(HasSubstr("'w' has 9 dimensions"), HasSubstr("at most 8")));
 }
 
-TEST(Signature, an_unknown_constant_is_refused_with_what_was_meant) {
-  EXPECT_THAT(sentence_after([](CallSignature& s) { s.constants[1].name = "LIMITS"; }),
-              AllOf(HasSubstr("constant 'LIMITS' is unknown"), HasSubstr("did you mean 'LIMIT'?")));
+TEST(Signature, an_unknown_param_is_refused_with_what_was_meant) {
+  EXPECT_THAT(sentence_after([](CallSignature& s) { s.params[0].name = "LIMITS"; }),
+              AllOf(HasSubstr("param 'LIMITS' is unknown"), HasSubstr("did you mean 'LIMIT'?")));
   EXPECT_THAT(sentence_after([](CallSignature& s) { s.params[0].name = "epsilon_of_norm"; }),
               HasSubstr("param 'epsilon_of_norm' is unknown"));
   // A name in a comment is none.
-  EXPECT_THAT(sentence_after([](CallSignature& s) { s.constants[1].name = "M"; }),
+  EXPECT_THAT(sentence_after([](CallSignature& s) { s.params[0].name = "M"; }),
               HasSubstr("unknown"));
+}
+
+TEST(Signature, a_constant_that_nothing_uses_is_fine) {
+  for (const char* unused : {"LIMITS", "M"}) {
+    EXPECT_EQ(sentence_after([&](CallSignature& s) { s.constants[1].name = unused; }),
+              "nothing is wrong");
+  }
+}
+
+TEST(Signature, a_long_name_is_not_repeated_whole) {
+  const std::string sentence =
+      sentence_after([](CallSignature& s) { s.params[0].name.assign(1'000'000, 'p'); });
+  EXPECT_THAT(sentence, AllOf(HasSubstr("is unknown"), HasSubstr("1000000 bytes")));
+  EXPECT_LT(sentence.size(), 500U);
 }
 
 TEST(Signature, a_finished_module_may_know_any_name) {

@@ -12,6 +12,11 @@ std::vector<Result<Code>> Toolchain::compile_all(std::span<const CompileJob* con
   return results;
 }
 
+Result<std::optional<Size3>> Toolchain::group_size(const CompileJob& job,
+                                                   std::span<const std::byte>) const {
+  return job.native ? job.native->threadgroup : std::nullopt;
+}
+
 std::shared_ptr<Toolchain> make_toolchain(const hal::DeviceInfo& device) {
   switch (device.module_form) {
     case hal::ModuleForm::host_function: return std::make_shared<CpuToolchain>();

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,6 +41,10 @@ class Toolchain {
   virtual Result<Code> compile(const CompileJob& job) = 0;
   // As compile() for each; one run of the compiler may serve several.
   virtual std::vector<Result<Code>> compile_all(std::span<const CompileJob* const> jobs);
+  // The threads of a group, where the code that compile() made has them in it; the Failure says
+  // what of the job contradicts it. None: any size will do.
+  virtual Result<std::optional<Size3>> group_size(const CompileJob& job,
+                                                  std::span<const std::byte> code) const;
   // A pipeline for the device, which keeps what it needs of the code.
   virtual Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
                                           std::span<const std::byte> code) = 0;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/kernel/cache/content_key.h"
 #include "holdfast/kernel/float16.h"
 #include "holdfast/kernel/launch.h"
 #include "holdfast/testing/rig.h"
@@ -24,7 +25,7 @@ class CountedToolchain final : public Toolchain {
   Result<Code> compile(const CompileJob& job) override {
     compiles_.fetch_add(1);
     sync::switch_point("compile a kernel");
-    const std::string text = job.code.preamble + job.code.text;
+    const std::string text = ContentKey(job, version().or_raise()).bytes();
     {
       const sync::LeafLock lock(memory().mutex);
       const auto found = memory().made.find(text);
@@ -33,6 +34,10 @@ class CountedToolchain final : public Toolchain {
     Result<Code> made = inner_->compile(job);
     const sync::LeafLock lock(memory().mutex);
     return memory().made.emplace(text, std::move(made)).first->second;
+  }
+  Result<std::optional<Size3>> group_size(const CompileJob& job,
+                                          std::span<const std::byte> code) const override {
+    return inner_->group_size(job, code);
   }
   Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
                                   std::span<const std::byte> code) override {

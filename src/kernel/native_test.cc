@@ -1,0 +1,110 @@
+#include "holdfast/kernel/native.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace holdfast::kernel {
+namespace {
+
+using hal::Access;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Pair;
+
+Definition three_groups() {
+  return {.name = "k", .inputs = {"a", "b"}, .outputs = {"y", "z"}, .in_place = {"s"}};
+}
+
+TEST(Native, without_an_order_of_its_own_it_binds_inputs_in_place_arguments_and_outputs) {
+  const Interface interface = native_interface(three_groups(), {}, {.text = "x"}).interface;
+  EXPECT_THAT(interface.bindings,
+              ElementsAre(BindingUse{ArgumentGroup::input, 0, Access::read},
+                          BindingUse{ArgumentGroup::input, 1, Access::read},
+                          BindingUse{ArgumentGroup::in_place, 0, Access::read_write},
+                          BindingUse{ArgumentGroup::output, 0, Access::write},
+                          BindingUse{ArgumentGroup::output, 1, Access::write}));
+  EXPECT_FALSE(interface.has_launch_block);
+  EXPECT_EQ(interface.parameter_bytes, 0_B);
+}
+
+TEST(Native, binds_in_its_own_order_and_atomic_outputs_are_read_too) {
+  Definition definition = three_groups();
+  definition.atomic_outputs = true;
+  const Native native{.text = "x", .bindings = {"z", "s", "b", "y", "a"}};
+  EXPECT_THAT(native_interface(definition, {}, native).interface.bindings,
+              ElementsAre(BindingUse{ArgumentGroup::output, 1, Access::read_write},
+                          BindingUse{ArgumentGroup::in_place, 0, Access::read_write},
+                          BindingUse{ArgumentGroup::input, 1, Access::read},
+                          BindingUse{ArgumentGroup::output, 0, Access::read_write},
+                          BindingUse{ArgumentGroup::input, 0, Access::read}));
+}
+
+TEST(Native, params_follow_each_other_each_aligned_to_its_size) {
+  const CallSignature signature{.params = {{"a", Dtype::bool_},
+                                           {"b", Dtype::float64},
+                                           {"c", Dtype::int16},
+                                           {"d", Dtype::int32},
+                                           {"e", Dtype::uint8}}};
+  const Interface interface = native_interface(three_groups(), signature, {}).interface;
+  std::vector<uint64_t> offsets;
+  for (const ParameterField& field : interface.fields) offsets.push_back(field.offset.value);
+  EXPECT_THAT(offsets, ElementsAre(0, 8, 16, 20, 24));
+  EXPECT_EQ(interface.parameter_bytes, 25_B);
+}
+
+TEST(Native, its_pragmas_decide_how_it_is_compiled) {
+  Definition definition = three_groups();
+  definition.math = MathMode::fast;
+  const auto compiled = [&](const char* text) {
+    const GeneratedKernel code = native_interface(definition, {}, {.text = text});
+    return std::pair(code.math, code.contracts);
+  };
+  EXPECT_EQ(compiled("int i;"), std::pair(MathMode::fast, true));
+  EXPECT_EQ(compiled("#pragma STDC FP_CONTRACT OFF"), std::pair(MathMode::fast, false));
+  EXPECT_EQ(compiled("#pragma METAL fp math_mode(safe)"), std::pair(MathMode::safe, false));
+}
+
+TEST(Native, constants_are_macros_of_its_text) {
+  const std::vector<Constant> constants{
+      {"YES", true}, {"NO", false}, {"MINUS", -3}, {"T", Dtype::uint16}, {"B", Dtype::bfloat16}};
+  EXPECT_THAT(native_macros({.kind = NativeKind::glsl}, constants),
+              ElementsAre(Pair("YES", "1"), Pair("NO", "0"), Pair("MINUS", "(-3)"),
+                          Pair("T", "uint16_t"), Pair("B", "bfloat16")));
+  EXPECT_THAT(native_macros({.kind = NativeKind::cpp, .constants = {"NO"}}, constants),
+              ElementsAre(Pair("YES", "1"), Pair("NO", "0"), Pair("MINUS", "(-3)"),
+                          Pair("T", "unsigned short"), Pair("B", "__bf16")));
+  EXPECT_THAT(native_macros({.kind = NativeKind::glsl, .constants = {"NO", "MINUS"}}, constants),
+              ElementsAre(Pair("YES", "1"), Pair("T", "uint16_t"), Pair("B", "bfloat16")));
+}
+
+TEST(Native, constants_of_a_module_are_specialized_by_their_place_in_its_list) {
+  const Native native{.kind = NativeKind::spirv, .constants = {"A", "B", "C", "D", "E", "F"}};
+  const std::vector<Constant> constants{{"F", true},
+                                        {"A", int64_t{INT32_MIN}},
+                                        {"B", int64_t{INT32_MIN} - 1},
+                                        {"C", int64_t{UINT32_MAX}},
+                                        {"D", int64_t{UINT32_MAX} + 1}};
+  using Given = hal::SpirvModule::Constant;
+  EXPECT_THAT(native_specialization("k", native, constants).or_raise(),
+              ElementsAre(Given{5, 1, 4}, Given{0, static_cast<uint64_t>(int64_t{INT32_MIN}), 4},
+                          Given{1, static_cast<uint64_t>(int64_t{INT32_MIN} - 1), 8},
+                          Given{2, UINT32_MAX, 4}, Given{3, uint64_t{UINT32_MAX} + 1, 8}));
+  for (const Constant& wrong : {Constant{"UNKNOWN", 1}, Constant{"A", Dtype::int8}}) {
+    const auto refused = native_specialization("k", native, {&wrong, 1});
+    ASSERT_FALSE(refused);
+    EXPECT_THAT(refused.failure().message(),
+                AllOf(HasSubstr("'k'"), HasSubstr("'" + wrong.name + "'")));
+  }
+}
+
+TEST(Native, a_text_specializes_what_it_names_and_has_the_rest_as_macros) {
+  const Native native{.kind = NativeKind::glsl, .constants = {"WIDTH"}};
+  const std::vector<Constant> constants{{"N", 3}, {"WIDTH", 64}, {"T", Dtype::float32}};
+  using Given = hal::SpirvModule::Constant;
+  EXPECT_THAT(native_specialization("k", native, constants).or_raise(),
+              ElementsAre(Given{0, 64, 4}));
+}
+
+}  // namespace
+}  // namespace holdfast::kernel
