@@ -13,6 +13,9 @@ constexpr size_t kMaxDiagnostics = 8;
 // Of a longer line, this much around the token is shown.
 constexpr size_t kMaxShownColumns = 160;
 
+// Of longer words of a compiler, which repeats whole names and types, this much.
+constexpr size_t kMaxShownWords = 4000;
+
 // One character for each byte, so that columns stay.
 std::string printable(std::string_view text) {
   std::string result(text);
@@ -34,7 +37,9 @@ std::string place_of(const Diagnostic& diagnostic) {
 
 void append(std::string& to, const Diagnostic& diagnostic) {
   const auto out = std::back_inserter(to);
-  fmt::format_to(out, "\n{}{}", place_of(diagnostic), printable(diagnostic.message));
+  const std::string_view words = diagnostic.message;
+  fmt::format_to(out, "\n{}{}", place_of(diagnostic), printable(words.substr(0, kMaxShownWords)));
+  if (words.size() > kMaxShownWords) fmt::format_to(out, "... ({} bytes)", words.size());
   std::string_view line = diagnostic.source_line;
   if (line.find_first_not_of(" \t\r") == std::string_view::npos) return;
   size_t column = diagnostic.column;

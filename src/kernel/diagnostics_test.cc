@@ -49,6 +49,16 @@ TEST(Diagnostics, a_long_line_is_cut_around_the_token) {
             text.substr(text.find("\n  | ")).find("TOKEN"));
 }
 
+TEST(Diagnostics, long_words_are_cut_and_their_length_is_said) {
+  const auto described = [](size_t bytes) {
+    const std::vector<Diagnostic> one{{.message = std::string(bytes, 'w')}};
+    return describe_errors("k", "", one);
+  };
+  EXPECT_THAT(described(4000), ::testing::EndsWith("\n" + std::string(4000, 'w')));
+  EXPECT_THAT(described(1'000'000),
+              ::testing::EndsWith("\n" + std::string(4000, 'w') + "... (1000000 bytes)"));
+}
+
 TEST(Diagnostics, at_most_eight_are_shown_and_the_rest_is_counted) {
   const std::vector<Diagnostic> many(11, {.message = "again"});
   EXPECT_THAT(describe_errors("k", "", many), EndsWith("again\nand 3 more"));

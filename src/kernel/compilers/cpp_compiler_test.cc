@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -381,12 +383,14 @@ struct Busy {
   holdfast::testing::TemporaryFolder folder;
   std::filesystem::path temporary = folder.path() / "tmp";
   std::filesystem::path at_work = folder.path() / "at_work";
+  std::filesystem::path number = folder.path() / "number";
   std::filesystem::path until_closed = folder.path() / "until_closed";
   hal::UniqueFd open_end;
   Script script{"g++",
                 "case \"$*\" in *-###*) exec /usr/bin/g++ \"$@\";; esac\n"
-                "echo > in_the_middle; echo > '" +
-                    at_work.native() + "'\nexec cat '" + until_closed.native() + "'\n"};
+                "echo $$ > in_the_middle; echo $$ > '" +
+                    number.native() + "'; echo > '" + at_work.native() + "'\nexec cat '" +
+                    until_closed.native() + "'\n"};
   Variable tmpdir{"TMPDIR", temporary.c_str()};
   Variable cxx{"CXX", (script.folder() + "/g++").c_str()};
 
@@ -410,6 +414,15 @@ struct Busy {
     waitpid(child, &status, 0);
     return status;
   }
+  // Whether the compiler ends, though nobody lets it.
+  bool compiler_ends() const {
+    pid_t compiler = 0;
+    std::ifstream(number) >> compiler;
+    const hal::UniqueFd ended(static_cast<int>(syscall(SYS_pidfd_open, compiler, 0)));
+    pollfd event{ended.get(), POLLIN, 0};
+    constexpr int kForEver = 20'000;
+    return compiler > 0 && (!ended || poll(&event, 1, kForEver) == 1);
+  }
   size_t left() const {
     const auto all = std::filesystem::directory_iterator(temporary);
     return static_cast<size_t>(std::distance(begin(all), end(all)));
@@ -420,6 +433,7 @@ TEST(CppCompiler, exit_while_it_runs_leaves_no_folder) {
   const Busy busy;
   const int status = busy.run([] { std::exit(7); });  // NOLINT(concurrency-mt-unsafe): see there
   EXPECT_EQ(WEXITSTATUS(status), 7);
+  EXPECT_TRUE(busy.compiler_ends());
   EXPECT_EQ(busy.left(), 0U);
 }
 
