@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <new>
+#include <unordered_map>
 
 #include "holdfast/array/node_recorder.h"
 #include "holdfast/array/plan.h"
@@ -54,6 +55,10 @@ class Claim {
   bool held_;
 };
 
+// Of a window's results to the memory that is left: below it, nobody looks how much is left while
+// the window is recorded. Chosen, not measured.
+constexpr uint64_t kUnwatchedPart = 4;
+
 // Records what some arrays need. Belongs to one task.
 class Evaluation {
  public:
@@ -62,15 +67,15 @@ class Evaluation {
   void run(std::span<const Array> roots) {
     try {
       Plan plan(roots);
-      steps_ = plan.steps();
-      for (at_ = 0; at_ < steps_.size(); ++at_) {
-        if (at_ > 0 && steps_[at_].wave != steps_[at_ - 1].wave) end_wave();
-        const Ref<Node> node = std::move(steps_[at_].node);
-        record(*node);
+      std::vector<Plan::Step> refused = record_all(plan.steps());
+      // What was recorded meanwhile may have made room for what was not.
+      again_ = true;
+      for (size_t before = SIZE_MAX; !refused.empty() && refused.size() < before;) {
+        before = refused.size();
+        refused = record_all(refused);
       }
-      steps_ = {};
       // What another task was recording when its turn came.
-      for (const Array& root : roots) finish(root.value()->node());
+      for (const Array& root : roots) (void)finish(root.value()->node());
       end_wave();
     } catch (...) {
       // What was recorded must not wait for somebody else to submit it.
@@ -80,7 +85,70 @@ class Evaluation {
     submit(roots);
   }
 
+  // Why nodes were refused for want of memory. Roots that are not over are among them.
+  using Refusals = std::unordered_map<const Node*, Failure>;
+  Refusals& refusals() noexcept { return refusals_; }
+
  private:
+  // Returns the steps whose nodes were refused for want of memory, in depth-first order.
+  std::vector<Plan::Step> record_all(std::span<Plan::Step> steps) {
+    refusals_.clear();
+    std::vector<Plan::Step> refused;
+    steps_ = steps;
+    looked_ = 0;
+    for (at_ = 0; at_ < steps_.size();) {
+      if (at_ % Plan::kWindow == 0) enter_window();
+      if (watched_ && !depth_first_ && is_short()) go_depth_first();
+      if (at_ == 0 || depth_first_ || steps_[at_].wave != steps_[at_ - 1].wave) end_wave();
+      Plan::Step step = std::move(steps_[at_]);
+      const Bytes bytes = bytes_of(*step.node);
+      if (!record(*step.node)) {
+        if (!depth_first_) {
+          // What comes first in that order may let go of what is missing.
+          steps_[at_] = std::move(step);
+          refusals_.clear();
+          always_depth_first_ = true;
+          go_depth_first();
+          continue;
+        }
+        refused.push_back(std::move(step));
+      }
+      left_in_window_ = left_in_window_ - std::min(left_in_window_, bytes);
+      ++at_;
+    }
+    steps_ = {};
+    return refused;
+  }
+
+  std::span<Plan::Step> rest_of_window() const {
+    const size_t end = std::min(steps_.size(), (at_ / Plan::kWindow + 1) * Plan::kWindow);
+    return steps_.subspan(at_, end - at_);
+  }
+  void go_depth_first() {
+    depth_first_ = true;
+    Plan::sort_depth_first(rest_of_window());
+  }
+
+  static Bytes bytes_of(Node& node) {
+    Bytes all;
+    for (size_t i = 0; i < node.outputs(); ++i) all += node.output(i).bytes();
+    return all;
+  }
+  // Nodes of other devices count as well: rare, and at worst the order is the other one.
+  Bytes room() const {
+    return steps_[at_].node->stream()->device().context->core().allocator().room();
+  }
+  // Whether the results that are left of the window might not fit beside each other.
+  bool is_short() const { return left_in_window_ > room(); }
+  void enter_window() {
+    depth_first_ = again_;  // what was refused is left in that order
+    if (depth_first_) return;
+    left_in_window_ = {};
+    for (const Plan::Step& step : rest_of_window()) left_in_window_ += bytes_of(*step.node);
+    watched_ = left_in_window_ * kUnwatchedPart > room();
+    if (always_depth_first_) go_depth_first();
+  }
+
   // What is let go while a wave is being recorded would be given out again in the same wave, and
   // put a barrier there.
   void end_wave() noexcept {
@@ -88,29 +156,35 @@ class Evaluation {
     recorder_.drop_scratch();
   }
 
-  // Until the node is over.
-  void finish(Node& node) {
+  // Until the node is over. False: it was refused for want of memory.
+  bool finish(Node& node) {
     while (!node.is_over()) {
-      record(node);
+      if (refusals_.contains(&node) || !record(node)) return node.is_over();
       if (node.state() == NodeState::claimed) node.stream()->device().wait_for_claim(node, limit_);
     }
+    return true;
   }
 
-  // Records the node, unless it is over or another task is at it.
-  void record(Node& node) {
+  // Records the node, unless it is over or another task is at it. False: there is no memory for it,
+  // or for what it needs; it is as it was, and refusals_ says why.
+  bool record(Node& node) {
     NodeRecorder::Held held;
     bool out_of_memory_before = false;
     for (;;) {
       Failure failure;
-      if (!inputs_are_over(node, failure)) return;
+      switch (look_at_inputs(node, failure)) {
+        case Inputs::node_is_over: return true;
+        case Inputs::refused: refusals_.insert_or_assign(&node, failure); return false;
+        case Inputs::over: break;
+      }
       spent_.reserve(spent_.size() + 1);
       Claim claim(node);
-      if (!claim) return;
+      if (!claim) return true;
       switch (failure ? Attempt::failed : attempt(node, held, failure)) {
         case Attempt::recorded:
           spent_.push_back(claim.recorded());
           count(node);
-          return;
+          return true;
         case Attempt::lacks_kernels:
           claim.give_up();
           failure = compile(node, held);
@@ -118,21 +192,24 @@ class Evaluation {
           break;
         case Attempt::failed: break;
       }
-      // What this wave keeps may be what is missing.
-      if (failure.code() == ErrorCode::out_of_memory &&
-          !std::exchange(out_of_memory_before, true)) {
+      if (failure.code() == ErrorCode::out_of_memory) {
         claim.give_up();
+        if (std::exchange(out_of_memory_before, true)) {
+          refusals_.insert_or_assign(&node, std::move(failure));
+          return false;
+        }
+        // What this wave keeps may be what is missing.
         end_wave();
         continue;
       }
       if (claim) {
         fail(claim, node, std::move(failure));
-        return;
+        return true;
       }
       // Compiling failed, with no claim held.
       Claim again(node);
       if (again) fail(again, node, std::move(failure));
-      return;
+      return true;
     }
   }
 
@@ -141,14 +218,15 @@ class Evaluation {
     spent_.push_back(claim.failed(std::move(failure)));
   }
 
-  // Waits for those that others are recording. False where the node itself is over. `failure` is
-  // that of the first input which has one.
-  bool inputs_are_over(Node& node, Failure& failure) {
+  enum class Inputs : uint8_t { node_is_over, refused, over };
+  // Waits for those that others are recording. `failure` is that of the first input which has one,
+  // or why an input was refused.
+  Inputs look_at_inputs(Node& node, Failure& failure) {
     for (;;) {
       Ref<Node> pending;
       {
         const Node::Pin pin(node);
-        if (!pin) return false;
+        if (!pin) return Inputs::node_is_over;
         for (const Array& input : node.inputs()) {
           Node& maker = input.value()->node();
           const NodeState state = maker.state();
@@ -160,8 +238,11 @@ class Evaluation {
           }
         }
       }
-      if (!pending) return true;
-      finish(*pending);
+      if (!pending) return Inputs::over;
+      if (!finish(*pending)) {
+        failure = refusals_.at(pending.get());
+        return Inputs::refused;
+      }
     }
   }
 
@@ -289,7 +370,14 @@ class Evaluation {
   const runtime::WaitLimit& limit_;
   std::span<Plan::Step> steps_;
   size_t at_ = 0;
-  size_t looked_ = 0;  // steps before this one were asked what they lack
+  size_t looked_ = 0;                // steps before this one were asked what they lack
+  bool depth_first_ = false;         // what is left of the present window
+  bool always_depth_first_ = false;  // all windows: something was refused
+  bool again_ = false;               // the steps are what was refused before
+  bool watched_ = false;             // the present window takes much of what is left
+  Bytes left_in_window_;             // results of the steps that are left of it
+  // Of the present pass; each node is kept by its step, a root or who needs it.
+  Refusals refusals_;
   std::vector<Node::Spent> spent_;
   NodeRecorder recorder_{spent_};
   struct FailedCompile {
@@ -302,9 +390,11 @@ class Evaluation {
 };
 
 // Raises what keeps the array from being there, in so far as that is known without waiting.
-void raise_failure(const Array& array) {
+void raise_failure(const Array& array, const Evaluation::Refusals& refusals) {
   const Node& node = array.value()->node();
-  if (node.state() == NodeState::failed) node.failure().raise();
+  const NodeState state = node.state();
+  if (state == NodeState::failed) node.failure().raise();
+  if (state != NodeState::recorded) refusals.at(&node).raise();
   node.stream()->stream()->raise_failure_of(array.value()->memory());
 }
 
@@ -318,23 +408,25 @@ void check_callable(std::span<const Array> arrays) {
   }
 }
 
-void record(std::span<const Array> arrays, const runtime::WaitLimit& limit) {
+Evaluation::Refusals record(std::span<const Array> arrays, const runtime::WaitLimit& limit) {
   check_callable(arrays);
-  Evaluation(limit).run(arrays);
+  Evaluation evaluation(limit);
+  evaluation.run(arrays);
+  return std::move(evaluation.refusals());
 }
 
 }  // namespace
 }  // namespace array
 
 void async_eval(std::span<const Array> arrays) {
-  array::record(arrays, {});
-  for (const Array& a : arrays) array::raise_failure(a);
+  const auto refusals = array::record(arrays, {});
+  for (const Array& a : arrays) array::raise_failure(a, refusals);
 }
 
 void eval(std::span<const Array> arrays, const runtime::WaitLimit& limit) {
-  array::record(arrays, limit);
+  const auto refusals = array::record(arrays, limit);
   for (const Array& a : arrays) {
-    array::raise_failure(a);
+    array::raise_failure(a, refusals);
     a.value()->node().stream()->stream()->wait_for(a.value()->memory(), limit);
   }
 }

@@ -12,9 +12,13 @@ namespace holdfast {
 // array, also overlapping graphs at the same time: each node is recorded once. What does not depend
 // on a failure is recorded; then the failure of the first array that has one is raised. Nodes are
 // recorded as they depend on each other, independent ones beside each other, and submitted early:
-// see SubmitLimits.
+// see SubmitLimits. Where memory is short they are recorded depth first instead, one after the
+// other, so that as little as possible is needed at a time.
 //
-// A node that failed stays failed, also for want of memory: build it again to try again.
+// A node that failed stays failed: build it again to try again. A node for which there is no memory
+// has not failed: OutOfMemoryError is raised where it does not fit depth first either, and the node
+// and all that depends on it stay as they were. Free something, or raise the limit, and evaluate
+// the same arrays again.
 //
 // Waits, all accounted, only where the runtime's budget asks for it, or for another task that is
 // recording a node that is needed here. InterruptedError from such a wait leaves what is not

@@ -115,10 +115,12 @@ void Plan::visit(Node& root, Marks& marks) {
     }
     marks.set_step(*frame.node, step);
     const bool takes = frame.node->operation().takes_inputs();
-    steps_.push_back({std::move(frame.node), wave, takes});
+    steps_.push_back({std::move(frame.node), wave, static_cast<uint16_t>(step - window), takes});
     stack.pop_back();
   }
 }
+
+void Plan::sort_depth_first(std::span<Step> steps) { std::ranges::sort(steps, {}, &Step::place); }
 
 void Plan::sort_windows() {
   uint32_t waves_before = 0;

@@ -90,6 +90,9 @@ struct Allocator::State {
   Bytes device_limit;
   uint32_t object_limit = 0;
   uint32_t fork_generation = sync::fork_generation();
+  // Written with the mutex held, read without: limit(), and the live bytes of blocks of our own.
+  std::atomic<uint64_t> limit_now{0};
+  std::atomic<uint64_t> own_live{0};
 
   mutable sync::Mutex mutex;  // guards all below
   std::array<Kind, hal::kMemoryKinds> kinds HOLDFAST_GUARDED_BY(mutex);
@@ -239,6 +242,9 @@ struct Allocator::State {
     node.state = RangeNode::State::live;
     node.allocation = allocation.get();
     stats.live += node.range.length;
+    if (!node.block->imported) {
+      own_live.fetch_add(node.range.length.value, std::memory_order_relaxed);
+    }
     stats.live_peak = std::max(stats.live_peak, stats.live);
     ++stats.live_objects;
     ++stats.allocations;
@@ -256,6 +262,7 @@ Allocator::Allocator(Ref<hal::Device> device, const Options& options)
   }
   state_->device_limit = info.memory;
   state_->memory_limit = options.memory_limit;
+  state_->limit_now = state_->limit().value;
   state_->object_limit = options.object_limit > 0 ? options.object_limit : info.max_buffers;
   state_->probe = device->probe();
   state_->device = std::move(device);
@@ -411,6 +418,9 @@ void Allocator::range_died(hal::Allocation& allocation) noexcept {
   sync::Lock lock(s.mutex);
   node.allocation = nullptr;
   s.stats.live -= node.range.length;
+  if (!node.block->imported) {
+    s.own_live.fetch_sub(node.range.length.value, std::memory_order_relaxed);
+  }
   --s.stats.live_objects;
   if (frontier.is_over() || s.closed || ablated(Ablation::range_recycled_at_death)) {
     s.release(node, garbage);
@@ -511,6 +521,7 @@ Allocator::Garbage Allocator::trim(Bytes keep) {
 void Allocator::set_memory_limit(Bytes limit) {
   sync::Lock lock(state_->mutex);
   state_->memory_limit = limit;
+  state_->limit_now = state_->limit().value;
 }
 
 void Allocator::set_cache_limit(Bytes limit) {
@@ -521,6 +532,12 @@ void Allocator::set_cache_limit(Bytes limit) {
 bool Allocator::keeps_deferred(const hal::Ticket& ticket) const {
   sync::Lock lock(state_->mutex);
   return ticket.waiters != nullptr;
+}
+
+Bytes Allocator::room() const noexcept {
+  const uint64_t limit = state_->limit_now.load(std::memory_order_relaxed);
+  const uint64_t live = state_->own_live.load(std::memory_order_relaxed);
+  return Bytes{live < limit ? limit - live : 0};
 }
 
 MemoryStats Allocator::stats() const {

@@ -72,6 +72,9 @@ class Allocator final : public hal::RangeOwner {
   // From now on, whenever a range becomes free: wholly free blocks go back until at most this much
   // is pooled.
   void set_cache_limit(Bytes limit);
+  // What new requests could have at best: all within the limit that no live allocation has. (Less
+  // where the rest lies in pieces, or where the device has less than it says.) Two relaxed loads.
+  Bytes room() const noexcept;
   // One relaxed load each.
   Bytes deferred_bytes() const noexcept {
     return Bytes{deferred_bytes_.load(std::memory_order_relaxed)};
