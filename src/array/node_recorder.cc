@@ -34,6 +34,7 @@ void NodeRecorder::start(Node& node, bool looks_only) {
   commands_ = donated_ = copies_ = 0;
   written_ = {};
   taken_.clear();
+  own_scratch_ = scratch_.size();
   inputs_.clear();
   for (const Array& input : node.inputs()) {
     Operand operand;
@@ -187,7 +188,43 @@ const Operand& NodeRecorder::take(size_t in, size_t out) {
   return result;
 }
 
+void NodeRecorder::check_input(size_t i) const {
+  if (i >= inputs_.size()) refuse_argument("input", i, inputs_.size());
+}
+
+void NodeRecorder::check_output(size_t i) const {
+  if (i >= results_.size()) refuse_argument("output", i, results_.size());
+}
+
+void NodeRecorder::refuse_argument(const char* kind, size_t i, size_t count) const {
+  throw UsageError(fmt::format("'{}' asks for {} {}: there is no {} {} among its {} {}{}",
+                               node_->operation().name(), kind, i, kind, i, count, kind,
+                               count == 1 ? "" : "s"));
+}
+
+void NodeRecorder::check_writable(const Operand& operand) const {
+  const auto is_it = [&](const Operand& other) {
+    return operand.memory_ && other.memory_ == operand.memory_;
+  };
+  if (std::ranges::any_of(results_, is_it)) return;
+  const auto own = std::span(scratch_).subspan(own_scratch_);
+  if (std::ranges::find(own, operand.memory_) != own.end()) return;
+  const std::string_view name = node_->operation().name();
+  const auto input = std::ranges::find_if(inputs_, is_it);
+  if (input != inputs_.end()) {
+    throw UsageError(fmt::format(
+        "'{}' writes to its input {} ({}), and arrays never change; write to an output, or take() "
+        "the input into one",
+        name, input - inputs_.begin(), operand.memory_->describe()));
+  }
+  throw UsageError(fmt::format(
+      "'{}' writes to {}, which is none of its outputs and no scratch of this call; an operand is "
+      "of use only to the encoder that gave it",
+      name, operand.memory_ ? operand.memory_->describe() : "no memory"));
+}
+
 hal::Binding NodeRecorder::bind(const Operand& operand, hal::Access access) const {
+  if (access != hal::Access::read) check_writable(operand);
   if (!operand.is_row_contiguous()) {
     throw UsageError(
         fmt::format("'{}' copies or fills an operand that is not row-contiguous; use "
@@ -260,6 +297,9 @@ void NodeRecorder::launch(const kernel::Kernel& kernel, const Encoder::Launch& l
     looks_only_ = true;
   }
   if (looks_only_) return;
+  for (const std::span<const Operand> written : {launch.outputs, launch.in_place}) {
+    for (const Operand& o : written) check_writable(o);
+  }
   device_->kernels.launch(transaction(), kernel, full, *variant);
   ++commands_;
   for (const Operand& o : launch.outputs) count(o);
@@ -277,7 +317,23 @@ int64_t Operand::size() const noexcept {
 }
 
 Operand Operand::with_layout(const array::Layout& layout) const {
+  const array::Reach reached = array::reach(layout);
   Operand other = *this;
+  if (reached.last < reached.first) {
+    // No elements lie anywhere, however far the offset is.
+    other.layout_ = array::Layout::row_contiguous(layout.shape);
+    return other;
+  }
+  if (memory_) {
+    const uint64_t count = memory_->size().value / size_of(dtype_).value;
+    if (reached.first < 0 || static_cast<uint64_t>(reached.last) >= count) {
+      throw UsageError(fmt::format(
+          "an operand of shape {} with strides {} from offset {} reaches the elements {} to {} of "
+          "{}, which has {} elements",
+          to_string(layout.shape), to_string(layout.strides), layout.offset, reached.first,
+          reached.last, memory_->describe(), count));
+    }
+  }
   other.layout_ = layout;
   return other;
 }
@@ -298,7 +354,8 @@ const Operand& Encoder::input(size_t i) const {
   if (std::find(taken.begin(), taken.end(), i) != taken.end()) {
     throw UsageError(fmt::format("input {} was taken by an output; use that instead", i));
   }
-  return recorder_.inputs_.at(i);
+  recorder_.check_input(i);
+  return recorder_.inputs_[i];
 }
 std::span<const Operand> Encoder::all_inputs() const { return recorder_.inputs_; }
 size_t Encoder::outputs() const noexcept { return recorder_.results_.size(); }
@@ -307,17 +364,17 @@ std::span<const Operand> Encoder::all_outputs() {
   return recorder_.results_;
 }
 const Operand& Encoder::output(size_t i) {
-  (void)recorder_.results_.at(i);
+  recorder_.check_output(i);
   return recorder_.result(i);
 }
 const Operand& Encoder::take(size_t in, size_t out) {
-  (void)recorder_.inputs_.at(in);
-  (void)recorder_.results_.at(out);
+  recorder_.check_input(in);
+  recorder_.check_output(out);
   return recorder_.take(in, out);
 }
 bool Encoder::can_take(size_t in, size_t out) const {
-  (void)recorder_.inputs_.at(in);
-  (void)recorder_.results_.at(out);
+  recorder_.check_input(in);
+  recorder_.check_output(out);
   return recorder_.can_take(in, out);
 }
 

@@ -36,7 +36,10 @@ class NodeRecorder {
   std::vector<kernel::VariantCache::Wanted>& lacking() noexcept { return lacking_; }
   // Memory of scratch and hidden copies. Kept until the caller drops it: given out again in the
   // same wave, it would put a barrier there.
-  void drop_scratch() noexcept { scratch_.clear(); }
+  void drop_scratch() noexcept {
+    scratch_.clear();
+    own_scratch_ = 0;
+  }
   // Commands and written bytes of the last node.
   uint32_t commands() const noexcept { return commands_; }
   Bytes written() const noexcept { return written_; }
@@ -48,6 +51,12 @@ class NodeRecorder {
   void start(Node& node, bool looks_only);
   runtime::Transaction& transaction();
   const Operand& result(size_t i);
+  // UsageError where there is no such one.
+  void check_input(size_t i) const;
+  void check_output(size_t i) const;
+  [[noreturn]] void refuse_argument(const char* kind, size_t i, size_t count) const;
+  // UsageError where it is memory of others: an input above all, since arrays never change.
+  void check_writable(const Operand& operand) const;
   Ref<hal::Allocation> allocate(Bytes bytes, std::string name);
   Operand temporary(const Shape& shape, Dtype dtype, const char* name);
   bool can_take(size_t in, size_t out) const;
@@ -81,6 +90,7 @@ class NodeRecorder {
   };
   std::vector<Found> found_;
   std::vector<Ref<hal::Allocation>> scratch_;
+  size_t own_scratch_ = 0;  // what is there from here on is the present node's
   // One for each stream that was recorded on.
   std::vector<std::pair<StreamState*, runtime::Transaction>> transactions_;
 };

@@ -27,7 +27,8 @@ class Operation : public RefCounted {
   // what it recorded is dropped, the kernels it launched are compiled, and it is called again.
   // Whatever it throws becomes the error of the node, for good; nothing of it was recorded then.
   // (InterruptedError and TimeoutError, which waits raise, end the evaluation instead and leave the
-  // node as it was.) It must not evaluate arrays.
+  // node as it was; so do OutOfMemoryError and std::bad_alloc, and the evaluation goes on.) It must
+  // not evaluate arrays.
   virtual void record(Encoder& encoder) const = 0;
   // Whether record() calls take(): others that read the same memory are recorded first then, so
   // that it need not be copied.
@@ -43,8 +44,8 @@ class Operand {
   const array::Layout& layout() const noexcept { return layout_; }
   int64_t size() const noexcept;
   bool is_row_contiguous() const noexcept { return layout_.is_row_contiguous(); }
-  // The same memory through another layout, or as another dtype of the same size; what is launched
-  // with it must lie in the memory.
+  // The same memory through another layout, or as another dtype of the same size. UsageError where
+  // the layout reaches outside the memory.
   Operand with_layout(const array::Layout& layout) const;
   Operand viewed_as(Dtype dtype) const;
 
@@ -64,11 +65,14 @@ class Encoder {
   Encoder(const Encoder&) = delete;
   Encoder& operator=(const Encoder&) = delete;
 
+  // Inputs are read: an operation that writes to one, in whichever way, is refused with UsageError,
+  // since arrays never change. So is a write to an operand of another call of record().
   size_t inputs() const noexcept;
+  // UsageError where there is no such input, or where it was taken.
   const Operand& input(size_t i) const;
   std::span<const Operand> all_inputs() const;
   size_t outputs() const noexcept;
-  // Row-contiguous; its memory is made on first use.
+  // Row-contiguous; its memory is made on first use. UsageError where there is no such output.
   const Operand& output(size_t i);
   std::span<const Operand> all_outputs();
 
