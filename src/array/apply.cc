@@ -7,23 +7,45 @@
 namespace holdfast {
 namespace array {
 
+namespace {
+
+DeviceState& device_of(const Array& array) { return array.value()->node().stream()->device(); }
+
+// "input 1 'weights'"
+std::string named(std::span<const Array> inputs, size_t i) {
+  const std::string name = inputs[i].name();
+  return name.empty() ? fmt::format("input {}", i) : fmt::format("input {} '{}'", i, name);
+}
+
+// Two devices may have one name: those that device() gives, and any number that users open.
+const char* told_apart(const DeviceState& a, const DeviceState& b) {
+  return a.name == b.name ? ", another device of that name, opened separately" : "";
+}
+
+}  // namespace
+
 Ref<StreamState> stream_for(std::span<const Array> inputs, const On& on) {
   StreamState* of_inputs = nullptr;
-  for (const Array& input : inputs) {
-    (void)input.dtype();  // raises where there is no array
-    StreamState* const stream = input.value()->node().stream().get();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    (void)inputs[i].dtype();  // raises where there is no array
+    StreamState* const stream = inputs[i].value()->node().stream().get();
     if (of_inputs != nullptr && &of_inputs->device() != &stream->device()) {
+      const DeviceState& first = device_of(inputs[0]);
+      const DeviceState& other = stream->device();
       throw UsageError(fmt::format(
-          "inputs are on two devices, '{}' and '{}'; bring them together with to_device",
-          of_inputs->device().name, stream->device().name));
+          "inputs are on two devices: {} is on '{}', and {} is on '{}'{}; bring them together with "
+          "to_device",
+          named(inputs, 0), first.name, named(inputs, i), other.name, told_apart(first, other)));
     }
     of_inputs = stream;
   }
   if (on.state()) {
     if (of_inputs != nullptr && &of_inputs->device() != &on.state()->device()) {
+      const DeviceState& first = device_of(inputs[0]);
+      const DeviceState& other = on.state()->device();
       throw UsageError(
-          fmt::format("inputs are on device '{}', and the stream is of '{}'; use to_device",
-                      of_inputs->device().name, on.state()->device().name));
+          fmt::format("{} is on device '{}', and the stream is of '{}'{}; use to_device",
+                      named(inputs, 0), first.name, other.name, told_apart(first, other)));
     }
     return on.state();
   }

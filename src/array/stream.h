@@ -8,6 +8,10 @@
 
 namespace holdfast {
 
+namespace array {
+class StreamScope;
+}
+
 // Where nodes record: in order, as if executed one after another. Streams of one device run beside
 // each other and wait for each other where their arrays depend on each other. A handle: cheap to
 // copy; any thread may use any stream.
@@ -41,6 +45,9 @@ void synchronize();
 
 // Makes a stream the one that this task's nodes go to, for a scope:
 //   hf::UseStream scope(s);
+// The task's youngest UseStream that still lives counts, in whichever order they go. One that goes
+// on another task ends for the task that made it, from that task's next node on; what it kept of
+// its stream stays alive then.
 class UseStream {
  public:
   explicit UseStream(Stream stream);
@@ -49,8 +56,7 @@ class UseStream {
   UseStream& operator=(const UseStream&) = delete;
 
  private:
-  Stream stream_;
-  const Stream* before_;
+  Ref<array::StreamScope> scope_;
 };
 
 // An optional last argument of everything that builds a node: where it goes. Without one: the
