@@ -61,7 +61,13 @@ const Array& Array::eval(const runtime::WaitLimit& limit) const {
 Array Array::with_layout(const array::Layout& layout) const {
   const array::Reach reached = array::reach(layout);
   const int64_t size = elements(checked().shape());
-  if (reached.last >= reached.first && (reached.first < 0 || reached.last >= size)) {
+  if (reached.last < reached.first) {
+    // No elements lie anywhere, however far the offset is.
+    const array::Layout nowhere = array::Layout::row_contiguous(layout.shape);
+    if (nowhere.shape == value_->shape()) return Array(value_);
+    return {value_, make_ref<const array::View>(nowhere)};
+  }
+  if (reached.first < 0 || reached.last >= size) {
     throw UsageError(fmt::format("a view reaches elements {} to {} of an array that has {}",
                                  reached.first, reached.last, size));
   }
@@ -114,6 +120,14 @@ Array from_external(void* data, Dtype dtype, const Shape& shape, std::function<v
   try {
     memory.size = size_of(dtype) * static_cast<uint64_t>(elements(shape));
     stream = array::stream_for({}, on);
+    const uint64_t alignment = size_of(dtype).value;
+    if (reinterpret_cast<uintptr_t>(data) % alignment != 0) {
+      throw UsageError(
+          fmt::format("external memory '{}' begins at address {}, which is not aligned to {} "
+                      "bytes, as elements "
+                      "of {} must be; align it, or copy it into an array",
+                      name, fmt::ptr(data), alignment, kernel::to_string(dtype)));
+    }
     if (memory.size.value == 0) throw UsageError("external memory of no bytes; use zeros instead");
   } catch (...) {
     hal::run_deleter(memory.deleter, memory.name);

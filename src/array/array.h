@@ -155,11 +155,11 @@ class ArrayMap {
 std::string to_string(const Array& array);
 std::ostream& operator<<(std::ostream& out, const Array& array);
 
-// Memory of the caller's, used in place by the device: row-contiguous elements of that dtype. The
-// caller must not write to it before the deleter runs, which is once, when nothing can touch the
-// memory any more; also when the import is refused. The deleter runs on any thread and must not
-// evaluate arrays; what it throws is logged (topic memory) and goes no further. Never written by
-// us.
+// Memory of the caller's, used in place by the device: row-contiguous elements of that dtype, at an
+// address that is a multiple of an element's size (UsageError elsewhere). The caller must not write
+// to it before the deleter runs, which is once, when nothing can touch the memory any more; also
+// when the import is refused. The deleter runs on any thread and must not evaluate arrays; what it
+// throws is logged (topic memory) and goes no further. Never written by us.
 Array from_external(void* data, Dtype dtype, const Shape& shape, std::function<void()> deleter,
                     std::string name = {}, const On& on = {});
 

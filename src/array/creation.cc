@@ -93,6 +93,10 @@ Array arange(int64_t stop, Dtype dtype, const On& on) {
 }
 
 Array eye(int64_t n, Dtype dtype, const On& on) {
+  // Made as one row first; its length must not wrap around.
+  if (n < 0 || n > INT32_MAX) {
+    throw UsageError(fmt::format("eye({}): a matrix of as many rows cannot be made", n));
+  }
   const Array zero = zeros({n * n}, dtype, on);
   if (n == 0) return reshape(zero, {0, 0}, on);
   return reshape(slice_update(zero, ones({n}, dtype, on), {{.step = n + 1}}, on), {n, n}, on);

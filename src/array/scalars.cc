@@ -74,6 +74,7 @@ kernel::Scalar converted(const kernel::Scalar& value, Dtype dtype) {
     case Dtype::float64: return scalar_of(std::bit_cast<double>(value.bits), dtype);
     case Dtype::uint64:
       if (value.bits >> 63 != 0) {
+        if (dtype == Dtype::bool_) return bits_of(dtype, 1);
         if (!is_floating(dtype)) refuse(fmt::format("{}", value.bits), dtype);
         return scalar_of(static_cast<double>(value.bits), dtype);
       }

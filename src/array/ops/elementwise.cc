@@ -207,10 +207,24 @@ struct Argument {
 
 // Bool, integers, floats.
 int kind_of(Dtype dtype) { return dtype == Dtype::bool_ ? 0 : is_integer(dtype) ? 1 : 2; }
-Dtype dtype_of(Term::Kind kind) {
-  switch (kind) {
+
+// Whether an integer dtype has the number.
+bool holds(Dtype dtype, const Term& number) {
+  const uint64_t bits = size_of(dtype).value * 8;
+  const int64_t value = number.integer();
+  if (number.is_beyond_int64()) return dtype == Dtype::uint64;
+  if (is_unsigned_integer(dtype)) return value >= 0 && (bits == 64 || value >> bits == 0);
+  return bits == 64 || value >> (bits - 1) == (value < 0 ? -1 : 0);
+}
+
+Dtype dtype_of(const Term& number) {
+  switch (number.kind()) {
     case Term::Kind::boolean: return Dtype::bool_;
-    case Term::Kind::integer: return Dtype::int32;
+    case Term::Kind::integer:
+      for (const Dtype dtype : {Dtype::int32, Dtype::int64}) {
+        if (holds(dtype, number)) return dtype;
+      }
+      return Dtype::uint64;
     default: return Dtype::float32;
   }
 }
@@ -222,27 +236,28 @@ Dtype promoted(std::span<const Argument> arguments) {
   }
   for (const Argument& a : arguments) {
     if (a.array != nullptr) continue;
-    const Dtype own = dtype_of(a.term->kind());
+    const Dtype own = dtype_of(*a.term);
     if (!dtype || kind_of(own) > kind_of(*dtype)) dtype = own;
   }
   return *dtype;
 }
 
-bool holds(Dtype dtype, int64_t value) {
-  const uint64_t bits = size_of(dtype).value * 8;
-  if (bits == 64) return true;
-  if (is_unsigned_integer(dtype)) return value >= 0 && value >> bits == 0;
-  return value >> (bits - 1) == (value < 0 ? -1 : 0);
-}
-
-// Where a number is none of the dtype's, comparisons see it as it is. (A Term has no numbers beyond
-// int64, so among numbers of 64 bits that cannot be told.)
-Dtype comparable(Dtype dtype, std::span<const Argument> arguments) {
-  if (!is_integer(dtype)) return dtype;
+// What integers and a number are compared in, so that comparisons see the number as it is.
+struct Comparison {
+  Dtype dtype;
+  // Of a number above or below all that the integers can be: an infinity stands for it.
+  std::optional<float> beyond{};
+};
+Comparison comparison_of(Dtype dtype, std::span<const Argument> arguments) {
+  if (!is_integer(dtype)) return {dtype};
   for (const Argument& a : arguments) {
-    if (a.array == nullptr && !holds(dtype, a.term->integer())) return Dtype::int64;
+    if (a.array != nullptr || holds(dtype, *a.term)) continue;
+    constexpr float kInfinity = std::numeric_limits<float>::infinity();
+    if (a.term->is_beyond_int64()) return {Dtype::float32, kInfinity};
+    if (dtype == Dtype::uint64) return {Dtype::float32, -kInfinity};
+    return {Dtype::int64};
   }
-  return dtype;
+  return {dtype};
 }
 
 // The number as an element of that dtype, in the type that it is computed in.
@@ -265,9 +280,9 @@ bool is_same(const Array& a, const Array& b) {
   return a.value() == b.value() && a.view() == b.view();
 }
 
-// `dtype`: what numbers become elements of.
+// `dtype`: what numbers become elements of; `beyond` stands for them where it is given.
 Array build(const Expression& expression, std::span<const Argument> arguments, Dtype dtype,
-            Types types, bool chooses, const On& on) {
+            Types types, bool chooses, const On& on, std::optional<float> beyond = {}) {
   Pattern operands;
   operands.count = static_cast<uint8_t>(arguments.size());
   operands.chooses = chooses;
@@ -276,7 +291,7 @@ Array build(const Expression& expression, std::span<const Argument> arguments, D
   OutputType output{.dtype = types.result};
   for (size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i].array == nullptr) {
-      numbers[i] = scalar_of(*arguments[i].term, dtype);
+      numbers[i] = beyond ? kernel::Scalar(*beyond) : scalar_of(*arguments[i].term, dtype);
       continue;
     }
     const Array& array = *arguments[i].array;
@@ -299,15 +314,20 @@ Array build(const Expression& expression, std::span<const Argument> arguments, D
 Array build(const Expression& expression, std::span<const Argument> arguments, const On& on) {
   Dtype dtype = promoted(arguments);
   Dtype result = dtype;
+  std::optional<float> beyond;
   switch (expression.result) {
     case ResultType::promoted: break;
     case ResultType::floating: result = dtype = floating(dtype); break;
-    case ResultType::boolean:
-      dtype = comparable(dtype, arguments);
+    case ResultType::boolean: {
+      const Comparison comparison = comparison_of(dtype, arguments);
+      dtype = comparison.dtype;
+      beyond = comparison.beyond;
       result = Dtype::bool_;
       break;
+    }
   }
-  return build(expression, arguments, dtype, {computed_in(dtype), result}, /*chooses=*/false, on);
+  return build(expression, arguments, dtype, {computed_in(dtype), result}, /*chooses=*/false, on,
+               beyond);
 }
 
 }  // namespace
