@@ -53,9 +53,10 @@ class KernelOperation final : public Operation {
 
  private:
   bool takes_as_they_are(std::span<const Operand> inputs) const {
+    const bool contiguous =
+        call_.ensure_row_contiguous.value_or(kernel_.definition().ensure_row_contiguous);
     return std::all_of(inputs.begin(), inputs.end(), [&](const Operand& x) {
-      return call_.ensure_row_contiguous ? x.is_row_contiguous()
-                                         : !x.layout().has_negative_strides();
+      return contiguous ? x.is_row_contiguous() : !x.layout().has_negative_strides();
     });
   }
 

@@ -37,8 +37,9 @@ struct KernelCall {
   // What outputs hold before the kernel runs; else they are in any state.
   std::optional<Scalar> init_value{};
   // Inputs that are not row-contiguous are copied first. Without it the kernel sees them as they
-  // lie and uses x_strides; those with negative strides are copied all the same.
-  bool ensure_row_contiguous = true;
+  // lie and uses x_strides; those with negative strides are copied all the same. Not given: as the
+  // kernel's definition says.
+  std::optional<bool> ensure_row_contiguous{};
   // Reaches every error and report of this call.
   std::string label{};
   On on{};

@@ -58,6 +58,9 @@ struct Definition {
   // Where the body is; with an empty source it is read from there. Messages and debuggers name it.
   std::string file{};
   std::vector<Native> natives{};
+  // For who calls it with arrays: inputs that are not row-contiguous are copied first, unless the
+  // call says otherwise. See holdfast::KernelCall; launches take arrays as they lie.
+  bool ensure_row_contiguous = true;
   bool verbose = false;  // generated text is logged when it is compiled (topic kernels)
 };
 
