@@ -212,6 +212,140 @@ TEST(Eval, slice_updates_write_the_slice_and_leave_other_arrays_alone) {
   EXPECT_THAT(before.to_vector<float>(), ElementsAre(0, 0, 0, 0, 0, 0, 0, 0));
 }
 
+TEST(Eval, a_view_at_an_offset_is_not_donated_with_all_of_its_memory) {
+  const Device device = default_device();
+  for (const bool from_the_start : {false, true}) {
+    const Stats before = device.stats();
+    const Array x = call(plus_one(), Array(std::vector<float>{0, 1, 2, 3, 4, 5}));
+    Array view = from_the_start ? slice(x, {{.stop = 3}}) : slice(x, {{.start = 3}});
+    const float first = from_the_start ? 1 : 4;
+    Array only = view;
+    view = Array();
+    const Array y = double_in_place(std::exchange(only, Array()));
+    EXPECT_THAT(y.to_vector<float>(), ElementsAre(2 * first, 2 * first + 2, 2 * first + 4));
+    EXPECT_THAT(x.to_vector<float>(), ElementsAre(1, 2, 3, 4, 5, 6));
+    EXPECT_EQ(device.stats().donated, before.donated);
+  }
+}
+
+// The view is the last that shows the array: its memory is nobody else's, and yet not the result's.
+TEST(Eval, the_last_view_at_an_offset_is_copied_to_the_start_of_its_result) {
+  const Device device = default_device();
+  const uint64_t donated = device.stats().donated;
+  Array x = call(plus_one(), Array(std::vector<float>{0, 1, 2, 3, 4, 5}));
+  x = slice(std::exchange(x, Array()), {{.start = 3}});
+  x = double_in_place(std::exchange(x, Array()));
+  EXPECT_THAT(x.to_vector<float>(), ElementsAre(8, 10, 12));
+  EXPECT_EQ(device.stats().donated, donated);
+
+  Array row = call(plus_one(), Array(std::vector<float>{0, 1, 2, 3}));
+  row = index(reshape(std::exchange(row, Array()), {2, 2}), 1);
+  row = std::exchange(row, Array()) * 2.0F;
+  EXPECT_THAT(row.to_vector<float>(), ElementsAre(6, 8));
+
+  Array part = call(plus_one(), Array(std::vector<float>{0, 1, 2, 3}));
+  part = slice(std::exchange(part, Array()), {{.start = 2}});
+  part = slice_update(std::exchange(part, Array()), Array(std::vector<float>{9}), {{.stop = 1}});
+  EXPECT_THAT(part.to_vector<float>(), ElementsAre(9, 4));
+}
+
+TEST(Eval, a_view_of_everything_in_another_order_is_not_donated) {
+  Array x = call(plus_one(), Array(std::vector<float>{0, 1, 2, 3}));
+  x = slice(std::exchange(x, Array()), {{.step = -1}});
+  x = double_in_place(std::exchange(x, Array()));
+  EXPECT_THAT(x.to_vector<float>(), ElementsAre(8, 6, 4, 2));
+}
+
+TEST(Eval, a_reversed_update_into_a_reversed_slice_keeps_its_order) {
+  const Array up(std::vector<float>{1, 2, 3, 4});
+  const Array down = slice(up, {{.step = -1}});
+  EXPECT_THAT(slice_update(zeros({4}), down, {{.step = -1}}).to_vector<float>(),
+              ElementsAre(1, 2, 3, 4));
+  EXPECT_THAT(slice_update(zeros({4}), up, {{.step = -1}}).to_vector<float>(),
+              ElementsAre(4, 3, 2, 1));
+  EXPECT_THAT(slice_update(zeros({4}), down, {{}}).to_vector<float>(), ElementsAre(4, 3, 2, 1));
+  // At an offset, with gaps.
+  EXPECT_THAT(slice_update(zeros({6}), slice(down, {{.start = 1, .stop = 3}}),
+                           {{.start = 4, .stop = 0, .step = -2}})
+                  .to_vector<float>(),
+              ElementsAre(0, 0, 2, 0, 3, 0));
+  // Axis by axis: each turned in the update, in the slice, in both, in neither.
+  std::vector<float> numbers{1, 2, 3, 4, 5, 6};
+  const Array all(numbers, {2, 3});
+  for (int turned = 0; turned < 16; ++turned) {
+    const auto step = [&](int bit) { return (turned >> bit & 1) != 0 ? -1 : 1; };
+    const Array update = slice(all, {{.step = step(0)}, {.step = step(1)}});
+    const Array into =
+        slice_update(zeros({3, 4}), update,
+                     {{.start = step(2) < 0 ? 2 : 1,
+                       .stop = step(2) < 0 ? std::optional<int64_t>(0) : std::nullopt,
+                       .step = step(2)},
+                      {.start = step(3) < 0 ? 3 : 1,
+                       .stop = step(3) < 0 ? std::optional<int64_t>(0) : std::nullopt,
+                       .step = step(3)}});
+    const std::vector<float> got = into.to_vector<float>();
+    for (int r = 0; r < 3; ++r) {
+      for (int c = 0; c < 4; ++c) {
+        float expected = 0;
+        if (r > 0 && c > 0) {
+          const int row = step(0) * step(2) < 0 ? 2 - r : r - 1;
+          const int column = step(1) * step(3) < 0 ? 3 - c : c - 1;
+          expected = numbers[static_cast<size_t>(3 * row + column)];
+        }
+        EXPECT_EQ(got[static_cast<size_t>(4 * r + c)], expected)
+            << turned << ": " << r << ", " << c;
+      }
+    }
+  }
+}
+
+TEST(Eval, a_fill_through_turned_axes_reaches_the_slice_and_nothing_else) {
+  EXPECT_THAT(slice_update(zeros({2, 3}), full({}, 5.0), {{.start = 1}, {.start = 1, .step = -1}})
+                  .to_vector<float>(),
+              ElementsAre(0, 0, 0, 5, 5, 0));
+}
+
+TEST(Eval, updates_of_no_elements_change_nothing) {
+  const Array x(std::vector<float>{1, 2, 3});
+  EXPECT_THAT(slice_update(x, zeros({0}), {{.start = 2, .stop = 1}}).to_vector<float>(),
+              ElementsAre(1, 2, 3));
+  EXPECT_THAT(slice_update(zeros({0, 3}), zeros({3}), {{}}).to_vector<float>(),
+              ::testing::IsEmpty());
+  EXPECT_THROW((void)slice_update(x, zeros({4}), {{}}), UsageError);
+}
+
+// More nodes than a window has, across its borders.
+TEST(Eval, graphs_wider_than_a_window_are_right) {
+  constexpr size_t kWide = 300;
+  const Array x = full({4}, 1.0);
+  std::vector<Array> level;
+  for (size_t i = 0; i < kWide; ++i) level.push_back(x + static_cast<float>(i));
+  std::vector<Array> sums;
+  for (size_t i = 0; i < kWide; ++i) sums.push_back(level[i] + level[kWide - 1 - i]);
+  level.clear();
+  Array total = sums[0];
+  for (size_t i = 1; i < kWide; ++i) total = total + sums[i];
+  sums.clear();
+  EXPECT_THAT(total.to_vector<float>(),
+              ::testing::Each(static_cast<float>(kWide * 2 + kWide * (kWide - 1))));
+}
+
+TEST(Eval, the_first_failure_of_several_arrays_is_raised) {
+  const Array x(std::vector<float>{1, 2});
+  const Array good = call(plus_one(), x);
+  const Array first = call(broken(), x, "first");
+  const Array second = call(broken(), x, "second");
+  try {
+    async_eval(good, second, first);
+    FAIL() << "nothing was raised";
+  } catch (const UsageError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("'second'"));
+  }
+  EXPECT_TRUE(good.is_recorded());
+  EXPECT_TRUE(first.is_recorded()) << "it has failed";
+  EXPECT_THROW(eval(Array()), UsageError);
+}
+
 TEST(Eval, thirty_two_threads_evaluate_overlapping_graphs_and_each_node_once) {
   const Device device = default_device();
   const uint64_t before = device.stats().nodes_recorded;
