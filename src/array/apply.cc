@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "holdfast/array/current_stream.h"
+#include "holdfast/base/shown.h"
 
 namespace holdfast {
 namespace array {
@@ -14,7 +15,7 @@ DeviceState& device_of(const Array& array) { return array.value()->node().stream
 // "input 1 'weights'"
 std::string named(std::span<const Array> inputs, size_t i) {
   const std::string name = inputs[i].name();
-  return name.empty() ? fmt::format("input {}", i) : fmt::format("input {} '{}'", i, name);
+  return name.empty() ? fmt::format("input {}", i) : fmt::format("input {} {}", i, shown(name));
 }
 
 // Two devices may have one name: those that device() gives, and any number that users open.

@@ -7,6 +7,7 @@
 #include "holdfast/array/host_bytes.h"
 #include "holdfast/array/node_recorder.h"
 #include "holdfast/array/views.h"
+#include "holdfast/base/shown.h"
 #include "holdfast/hal/deleter.h"
 
 namespace holdfast {
@@ -123,10 +124,10 @@ Array from_external(void* data, Dtype dtype, const Shape& shape, std::function<v
     const uint64_t alignment = size_of(dtype).value;
     if (reinterpret_cast<uintptr_t>(data) % alignment != 0) {
       throw UsageError(
-          fmt::format("external memory '{}' begins at address {}, which is not aligned to {} "
+          fmt::format("external memory {} begins at address {}, which is not aligned to {} "
                       "bytes, as elements "
                       "of {} must be; align it, or copy it into an array",
-                      name, fmt::ptr(data), alignment, kernel::to_string(dtype)));
+                      shown(name), fmt::ptr(data), alignment, kernel::to_string(dtype)));
     }
     if (memory.size.value == 0) throw UsageError("external memory of no bytes; use zeros instead");
   } catch (...) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "holdfast/base/ablation.h"
+#include "holdfast/base/shown.h"
 #include "holdfast/base/sync/task_local.h"
 
 namespace holdfast::array {
@@ -197,8 +198,8 @@ void NodeRecorder::check_output(size_t i) const {
 }
 
 void NodeRecorder::refuse_argument(const char* kind, size_t i, size_t count) const {
-  throw UsageError(fmt::format("'{}' asks for {} {}: there is no {} {} among its {} {}{}",
-                               node_->operation().name(), kind, i, kind, i, count, kind,
+  throw UsageError(fmt::format("{} asks for {} {}: there is no {} {} among its {} {}{}",
+                               shown(node_->operation().name()), kind, i, kind, i, count, kind,
                                count == 1 ? "" : "s"));
 }
 
@@ -209,16 +210,16 @@ void NodeRecorder::check_writable(const Operand& operand) const {
   if (std::ranges::any_of(results_, is_it)) return;
   const auto own = std::span(scratch_).subspan(own_scratch_);
   if (std::ranges::find(own, operand.memory_) != own.end()) return;
-  const std::string_view name = node_->operation().name();
+  const std::string name = shown(node_->operation().name());
   const auto input = std::ranges::find_if(inputs_, is_it);
   if (input != inputs_.end()) {
     throw UsageError(fmt::format(
-        "'{}' writes to its input {} ({}), and arrays never change; write to an output, or take() "
+        "{} writes to its input {} ({}), and arrays never change; write to an output, or take() "
         "the input into one",
         name, input - inputs_.begin(), operand.memory_->describe()));
   }
   throw UsageError(fmt::format(
-      "'{}' writes to {}, which is none of its outputs and no scratch of this call; an operand is "
+      "{} writes to {}, which is none of its outputs and no scratch of this call; an operand is "
       "of use only to the encoder that gave it",
       name, operand.memory_ ? operand.memory_->describe() : "no memory"));
 }
