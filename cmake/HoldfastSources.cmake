@@ -5,6 +5,8 @@
 # Everything in src/hal/cts belongs to the conformance suite, and everything in src/runtime/scenarios
 # to the scenarios, whatever its name.
 #
+# A library source that also lies in HOLDFAST_MUTANTS, under the same path, is taken from there.
+#
 # holdfast_sources(<variable> LIBRARY|TEST|BENCHMARK <folder>...)
 function(holdfast_sources variable kind)
   list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
@@ -13,6 +15,9 @@ function(holdfast_sources variable kind)
   list(FILTER files EXCLUDE REGEX "/src/(hal/cts|runtime/scenarios)/")
   if(kind STREQUAL "LIBRARY")
     list(FILTER files EXCLUDE REGEX "_(test|benchmark)\\.cc$")
+    if(HOLDFAST_MUTANTS)
+      holdfast_replace_by_mutants(files)
+    endif()
   elseif(kind STREQUAL "TEST")
     list(FILTER files INCLUDE REGEX "_test\\.cc$")
   elseif(kind STREQUAL "BENCHMARK")
@@ -21,4 +26,19 @@ function(holdfast_sources variable kind)
     message(FATAL_ERROR "holdfast_sources: unknown kind '${kind}'")
   endif()
   set(${variable} ${files} PARENT_SCOPE)
+endfunction()
+
+# A changed expression need not make sense: a mutant that the tests notice is as good as one that a
+# warning notices, and an operand that is no constant any more may be narrowed.
+function(holdfast_replace_by_mutants variable)
+  set(replaced "")
+  foreach(file IN LISTS ${variable})
+    cmake_path(RELATIVE_PATH file BASE_DIRECTORY "${PROJECT_SOURCE_DIR}" OUTPUT_VARIABLE relative)
+    if(EXISTS "${HOLDFAST_MUTANTS}/${relative}")
+      set(file "${HOLDFAST_MUTANTS}/${relative}")
+      set_source_files_properties("${file}" PROPERTIES COMPILE_OPTIONS "-w;-Wno-narrowing")
+    endif()
+    list(APPEND replaced "${file}")
+  endforeach()
+  set(${variable} ${replaced} PARENT_SCOPE)
 endfunction()

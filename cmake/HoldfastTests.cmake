@@ -94,6 +94,9 @@ function(holdfast_add_test target library)
   if(HOLDFAST_SANITIZE)
     target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tests/sanitizers/keep_modules_loaded.cc")
   endif()
+  if(HOLDFAST_MUTANTS)
+    target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/mutants/record.cc")
+  endif()
   target_compile_options(${target} PRIVATE ${holdfast_test_options})
   target_link_libraries(${target} PRIVATE ${library} GTest::gtest_main GTest::gmock)
   if(TARGET holdfast_testing)
@@ -233,6 +236,12 @@ endif()
 add_test(NAME Lint.rules_catch_offences COMMAND "${PROJECT_SOURCE_DIR}/tools/lint/selftest")
 set_tests_properties(Lint.rules_catch_offences PROPERTIES LABELS quick
   TIMEOUT ${holdfast_test_timeout})
+if(NOT HOLDFAST_SANITIZE)
+  add_test(NAME Mutants.weak_tests_let_them_live COMMAND "${PROJECT_SOURCE_DIR}/tools/mutants/selftest"
+    "${CMAKE_CXX_COMPILER}")
+  set_tests_properties(Mutants.weak_tests_let_them_live PROPERTIES LABELS quick
+    TIMEOUT ${holdfast_test_timeout})
+endif()
 
 # The release package, built from this tree, used by a project of its own, and free of ablations.
 if(NOT HOLDFAST_SANITIZE)
