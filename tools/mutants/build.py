@@ -103,10 +103,9 @@ class Workspace:
     def build(self, candidates, count):
         """Builds the libraries with the first `count` of `candidates` that compile; returns those."""
         rounds = 0
+        want = int(count * EXTRA) + 1
         while True:
-            valid = [s for s in candidates if self.content_key(s) not in self.rejected]
-            # Those past `count` stand by: what fails is replaced without another round.
-            chosen = valid[: count if rounds > 1 else int(count * EXTRA) + 1]
+            chosen = [s for s in candidates if self.content_key(s) not in self.rejected][:want]
             chosen = self.write(chosen)
             dropped = self.compile()
             rounds += 1
@@ -118,6 +117,8 @@ class Workspace:
                 self.rejected[self.content_key(site)] = site.mutation
             self.save()
             self.say(f"round {rounds}: {len(dropped)} changes do not compile")
+            # Those past `count` stand by, so that what fails needs no others.
+            want = max(count, len(chosen) - len(dropped))
 
     def write(self, chosen):
         by_path = {}
