@@ -43,7 +43,7 @@ def blamed(output, path, owners, direct):
         match = LOCATION.match(text)
         if not match:
             continue
-        here = os.path.basename(match["path"]) == os.path.basename(path) and match["path"].endswith(path)
+        here = match["path"].endswith(path)
         if "required from" in match["rest"] or "in 'constexpr' expansion" in match["rest"]:
             if here:
                 required = int(match["line"])
@@ -76,6 +76,7 @@ class Workspace:
         self.say = say
         self._rejected_file = os.path.join(self.folder, "rejected.json")
         self._numbers_file = os.path.join(self.folder, "numbers.json")
+        self._built_file = os.path.join(self.folder, "built.json")
         os.makedirs(self.folder, exist_ok=True)
         self.rejected = read_json(self._rejected_file, {})
         self.numbers = read_json(self._numbers_file, {})
@@ -101,7 +102,8 @@ class Workspace:
         write_if_changed(self._numbers_file, json.dumps(self.numbers))
 
     def build(self, candidates, count):
-        """Builds the libraries with the first `count` of `candidates` that compile; returns those."""
+        """Builds the libraries with the first `count` of `candidates` that compile, and returns
+        them."""
         rounds = 0
         want = int(count * EXTRA) + 1
         while True:
@@ -110,8 +112,10 @@ class Workspace:
             dropped = self.compile()
             rounds += 1
             if not dropped:
+                write_if_changed(self._built_file,
+                                 json.dumps([self.content_key(s) for s in chosen]))
                 chosen = chosen[:count]
-                self.say(f"{len(chosen)} mutants compile; {len(self.rejected)} changes did not, so far")
+                self.say(f"{len(chosen)} mutants compile; {len(self.rejected)} changes never did")
                 return chosen
             for site in dropped:
                 self.rejected[self.content_key(site)] = site.mutation
@@ -119,6 +123,11 @@ class Workspace:
             self.say(f"round {rounds}: {len(dropped)} changes do not compile")
             # Those past `count` stand by, so that what fails needs no others.
             want = max(count, len(chosen) - len(dropped))
+
+    def built(self, sites):
+        """Those of `sites` that the last build holds."""
+        keys = set(read_json(self._built_file, []))
+        return [s for s in sites if self.content_key(s) in keys]
 
     def write(self, chosen):
         by_path = {}
@@ -153,8 +162,7 @@ class Workspace:
         listed = "\n".join(written)
         if read_text(stamp) == listed and os.path.exists(os.path.join(self.folder, "build.ninja")):
             return
-        result = subprocess.run(["cmake", "-S", self.root, "--preset", "mutants"], cwd=self.root,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        result = run(["cmake", "-S", self.root, "--preset", "mutants"], self.root)
         if result.returncode:
             raise BuildError("configuring failed:\n" + result.stdout)
         write_if_changed(stamp, listed)
@@ -171,10 +179,12 @@ class Workspace:
                 if f"mutated/{path}.o" in part.split("\n", 1)[0]:
                     found = blamed(part, "mutated/" + path, owners, direct)
                     if not found:
-                        raise BuildError(f"no change explains why {path} does not compile:\n{part[:4000]}")
+                        raise BuildError(
+                            f"no change explains why {path} does not compile:\n{part[:4000]}")
                     dropped.extend(found)
         if not dropped:
-            raise BuildError("the build failed, and not in a mutated file:\n" + result.stdout[-4000:])
+            raise BuildError(
+                "the build failed, and not in a mutated file:\n" + result.stdout[-4000:])
         return dropped
 
     def ninja(self, targets, what):
@@ -183,8 +193,12 @@ class Workspace:
             raise BuildError(f"building {what} failed:\n" + result.stdout[-4000:])
 
     def run_ninja(self, targets):
-        return subprocess.run(["ninja", "-C", self.folder, "-k", "0", "-j", str(self.jobs), *targets],
-                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+        return run(["ninja", "-k", "0", "-j", str(self.jobs), *targets], self.folder)
+
+
+def run(command, folder):
+    return subprocess.run(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, check=False)
 
 
 def read_text(path):

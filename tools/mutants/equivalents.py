@@ -27,8 +27,8 @@ class Equivalents:
 
 
 def read(path):
-    """Entries are paragraphs of `field: text` lines; an indented line continues the one before, and #
-    begins a comment."""
+    """Entries are paragraphs of `field: text` lines; an indented line continues the one before, and
+    # begins a comment."""
     entries, entry, field = [], None, None
     with open(path, encoding="utf-8") as file:
         lines = file.read().splitlines()
@@ -51,5 +51,6 @@ def read(path):
             field = FIELDS[name]
             setattr(entry, field, rest.strip())
         else:
-            raise SystemExit(f"error: {path}:{at}: expected one of " + ", ".join(f"'{f}:'" for f in FIELDS))
+            raise SystemExit(f"error: {path}:{at}: expected one of " +
+                             ", ".join(f"'{f}:'" for f in FIELDS))
     return Equivalents(entries)

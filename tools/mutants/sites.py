@@ -1,6 +1,7 @@
-"""Finds the places of a file that can be changed, and writes the file with the changes behind switches.
+"""Finds the places of a file that can be changed, and writes it with the changes behind switches.
 
-Nothing here knows types. A change that does not compile is found by compiling (build.py) and dropped.
+Nothing here knows types. A change that does not compile is found by compiling (build.py), and is
+dropped.
 """
 
 import hashlib
@@ -257,8 +258,9 @@ class _Finder:
             return False
         if before.kind == "word":
             return before.text not in STOPS
-        return before.kind in ("number", "string", "char") or before.text in (")", "]", "}", "++", "--") or (
-            before.angle)
+        if before.kind in ("number", "string", "char") or before.angle:
+            return True
+        return before.text in (")", "]", "}", "++", "--")
 
     def left_end(self, i):
         """The first token of the left operand of the operator at i."""
@@ -305,7 +307,7 @@ class _Finder:
         return k - 1
 
     def chain_start(self, i):
-        """The first token of the name at i with what it is a member of: a.b(c)->name, space::name."""
+        """The first token of the name at i with what it is a member of: a.b(c)->name, a::name."""
         tokens = self.tokens
         k = i
         while k > 0 and tokens[k - 1].text in (".", "->", "::"):
@@ -382,7 +384,8 @@ class _Finder:
                 k = token.match
             k += 1
         if first > last or any(
-            self.tokens[k].text == "=" and self.parent[k] == opening for k in range(first, last + 1)):
+            self.tokens[k].text == "=" and self.parent[k] == opening
+            for k in range(first, last + 1)):
             return  # a declaration
         if first == last and self.tokens[first].text in ("true", "false"):
             return
@@ -417,9 +420,10 @@ class _Finder:
             return
         first = self.chain_start(i)
         before = tokens[first - 1]
-        if (before.kind == "word" and before.text not in STOPS) or before.text in ("new", "~", "&", "*") and (
-            not before.spaced) or before.angle or before.text == "operator":
-            return  # a declaration
+        if before.kind == "word" and before.text not in STOPS or before.angle:
+            return  # a declaration, or new
+        if before.text in ("~", "&", "*") and not before.spaced:
+            return
         closing = tokens[opening].match
         arguments, start, k = [], opening + 1, opening + 1
         while k <= closing:
@@ -437,14 +441,20 @@ class _Finder:
                 continue
             head = self.text(first, left[0] - 1)
             tail = self.text(right[1] + 1, closing)
-            shown = f"{name.text}({{}}, {{}})" if len(arguments) == 2 else f"{name.text}(... {{}}, {{}} ...)"
+            shown = name.text + ("({}, {})" if len(arguments) == 2 else "(... {}, {} ...)")
             self.add("swap", "expression", first, closing, left[0], shown.format(one, two),
                      shown.format(two, one), f"{head}{two}, {one}{tail}")
 
     def plain_argument(self, first, last):
-        return first <= last and not any(
-            self.tokens[k].text in ("{", "[", "...") and (self.tokens[k].text != "[" or self.tokens[k].spaced)
-            or self.tokens[k].kind == "string" or "memory_order" in self.tokens[k].text for k in range(first, last + 1))
+        """Neither a lambda nor an initializer list, neither text nor a memory order."""
+        if first > last:
+            return False
+        for token in self.tokens[first : last + 1]:
+            if token.text in ("{", "...") or (token.text == "[" and token.spaced):
+                return False
+            if token.kind == "string" or "memory_order" in token.text:
+                return False
+        return True
 
     # --- statements
 
@@ -508,7 +518,7 @@ class _Finder:
             k += 1
         if not called or any(n in ONLY_SPEED or MACRO.match(n) or "trace" in n for n in names):
             return
-        if tokens[i].text == "static_cast" or (tokens[i].text == "log" and tokens[i + 1].text == "::"):
+        if names[:1] == ["static_cast"] or self.text(i, i + 1) == "log::":
             return
         self.add("drop", "drop", i, end, i, self.text(i, end))
 
@@ -585,8 +595,9 @@ SWITCH = "::holdfast::mutants::on({})"
 def write(path, text, sites, header):
     """The file with every site behind a switch, so that compiler output can be traced to sites.
 
-    Returns the text; for each of its lines the sites it lies in, innermost last; the site whose changed
-    text stands on a line, which is a line of its own; and the sites written. Sites need a number.
+    Returns the text; for each of its lines the sites it lies in, innermost last; the site whose
+    changed text stands on a line, which is a line of its own; and the sites written. Sites need a
+    number.
     """
     source = Source(path, text)
     tokens = source.tokens

@@ -38,8 +38,9 @@ class Suite:
         return self.layer >= layer_of(site.path)
 
     def distance(self, site):
-        """How many layers lie between the suite's and the site's; the slow ones last of their layer."""
-        return 2 * (self.layer - layer_of(site.path)) + ("HOLDFAST_VULKAN_LAYERS" in self.environment)
+        """Grows with the layers between the suite and the site; slow ones come last."""
+        slow = "HOLDFAST_VULKAN_LAYERS" in self.environment
+        return 2 * (self.layer - layer_of(site.path)) + slow
 
 
 def suites(root):
@@ -47,7 +48,8 @@ def suites(root):
         Suite("base", "holdfast_base_test", "src/base"),
         Suite("hal", "holdfast_hal_test", "src/hal"),
         Suite("cts", "holdfast_cts", "src/hal", NOT_NIGHTLY + ":*/*vulkan*"),
-        Suite("cts on vulkan", "holdfast_cts", "src/hal", ON_VULKAN + NOT_NIGHTLY, only="src/hal/vulkan"),
+        Suite("cts on vulkan", "holdfast_cts", "src/hal", ON_VULKAN + NOT_NIGHTLY,
+              only="src/hal/vulkan"),
         Suite("cts under the layers", "holdfast_cts", "src/hal", "*ulkan*" + NOT_NIGHTLY,
               only="src/hal/vulkan", HOLDFAST_VULKAN_LAYERS="1"),
         Suite("runtime", "holdfast_runtime_test", "src/runtime"),
@@ -103,8 +105,8 @@ def sandbox():
     """Keeps a mutant's signals to its own processes, where this is allowed."""
     command = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc"]
     if shutil.which("unshare"):
-        done = subprocess.run([*command, "true"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                              check=False)
+        done = subprocess.run([*command, "true"], stdout=subprocess.DEVNULL,
+                              stderr=subprocess.DEVNULL, check=False)
         if done.returncode == 0:
             return command
     return []
@@ -123,7 +125,8 @@ class Runner:
         os.makedirs(self.warm, exist_ok=True)
 
     def environment(self, suite):
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("HOLDFAST_", "GTEST_"))}
+        environment = {k: v for k, v in os.environ.items()
+                       if not k.startswith(("HOLDFAST_", "GTEST_"))}
         environment.update(HOLDFAST_VALIDATE="1", HOLDFAST_REQUIRE_VULKAN="1", GTEST_COLOR="no")
         if glob.glob(os.path.join(self.root, "build", "nvrtc", "libnvrtc.so.*")):
             environment.update(HOLDFAST_NVRTC_DIR=os.path.join(self.root, "build", "nvrtc"),
@@ -140,7 +143,8 @@ class Runner:
             words.append("--gtest_filter='" + ":".join(names) + "'")
         return " ".join(words)
 
-    def run(self, suite, names, limit, mutant=None, record=False, shard=None, cold=False, output=None):
+    def run(self, suite, names, limit, mutant=None, record=False, shard=None, cold=False,
+            output=None):
         """Runs tests by their names, or all of the suite where `names` is None.
 
         `limit`: seconds until it counts as hanging. `cold`: with an empty kernel cache. `output`: a
@@ -177,16 +181,17 @@ class Runner:
         if suite.tests is not None:
             flags = os.path.join(folder, "flags")
             with open(flags, "w", encoding="utf-8") as file:
-                print("--gtest_filter=" + (suite.tests if names is None else ":".join(names)), file=file)
+                tests = suite.tests if names is None else ":".join(names)
+                print("--gtest_filter=" + tests, file=file)
                 if mutant is not None:
                     print("--gtest_fail_fast", file=file)
             command.append("--gtest_flagfile=" + flags)
         outcome = Outcome()
         started = time.monotonic()
         with open(output or os.devnull, "ab") as sink:
-            process = subprocess.Popen(command, cwd=folder, env=environment, stdin=subprocess.DEVNULL,
-                                       stdout=sink, stderr=subprocess.STDOUT, start_new_session=True,
-                                       preexec_fn=limits)
+            process = subprocess.Popen(
+                command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=sink,
+                stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limits)
             try:
                 outcome.status = process.wait(timeout=limit)
             except subprocess.TimeoutExpired:
@@ -240,7 +245,8 @@ def read_log(path, outcome):
         elif words[:1] == ["end"] and len(words) >= 5:
             running = None
             name, result, milliseconds, file = words[1:5]
-            outcome.ended.append((name, result, int(milliseconds) / 1000, file, set(map(int, words[5:]))))
+            reached = set(map(int, words[5:]))
+            outcome.ended.append((name, result, int(milliseconds) / 1000, file, reached))
             if result == "failed":
                 outcome.failed.append(name)
     if running is not None:

@@ -16,7 +16,8 @@ TOKEN = re.compile(
     | (?P<char>(?:u8|[uUL])?'(?:\\.|[^'\\\n])+')
     | (?P<number>\.?[0-9](?:[eEpP][+-]|'(?=[0-9A-Za-z])|[0-9A-Za-z_.])*)
     | (?P<word>[A-Za-z_]\w*)
-    | (?P<punct><=>|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|&&|\|\||[-+*/%&|^<>=!]=|<<|[-+*/%&|^<>=!~?:;,.(){}\[\]\#])
+    | (?P<punct><=>|<<=|>>=|\.\.\.|->\*|::|->|\+\+|--|&&|\|\||[-+*/%&|^<>=!]=|<<|>>
+        |[-+*/%&|^<>=!~?:;,.(){}\[\]\#])
     """,
     re.VERBOSE | re.DOTALL,
 )
@@ -120,10 +121,11 @@ class Source:
         while i < len(tokens):
             token = tokens[i]
             before = tokens[i - 1].text if i else ""
-            if token.text == "<" and (before == "template" or (not token.spaced and before != "operator")):
+            named = before == "operator"
+            if token.text == "<" and (before == "template" or not (token.spaced or named)):
                 token.angle = True
                 open_angles.append(i)
-            elif token.text in (">", ">>") and open_angles and not token.spaced and before != "operator":
+            elif token.text in (">", ">>") and open_angles and not (token.spaced or named):
                 if token.text == ">>":
                     if len(open_angles) < 2:
                         i += 1
