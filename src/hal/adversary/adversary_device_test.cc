@@ -241,7 +241,8 @@ TEST(Adversary, the_same_bytes_are_bad_in_whichever_order_commands_run) {
         for (const auto& each : {low[i], high[i]}) {
           const Failure found = damage->find(each->id(), {{}, 64_B});
           EXPECT_EQ(static_cast<bool>(found), i == 1 || i == 2) << each->name() << " " << i;
-          if (found) EXPECT_THAT(found.message(), HasSubstr("number " + std::to_string(i)));
+          if (!found) continue;
+          EXPECT_THAT(found.message(), HasSubstr("number " + std::to_string(i)));
         }
       }
     };
