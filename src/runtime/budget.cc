@@ -70,6 +70,48 @@ bool Core::wait_for_oldest(WaitReason reason) {
   return true;
 }
 
+struct Core::Gated {
+  struct InFlight {
+    hal::Point point;
+    uint64_t sequence;
+    std::vector<hal::Wait> waits;
+  };
+  std::vector<std::vector<InFlight>> queues;     // every list in flight, in order
+  std::unordered_map<uint64_t, uint64_t> first;  // timeline -> its first gated value
+
+  bool contains(const hal::Point& point) const {
+    const auto gate = first.find(point.timeline->id().value);
+    return gate != first.end() && point.value.value >= gate->second;
+  }
+};
+
+Core::Gated Core::find_gated() const {
+  Gated gated;
+  for (const Ref<hal::Queue>& queue : device_->queues()) {
+    auto& lists = gated.queues.emplace_back();
+    queue->visit_in_flight([&](const hal::Submission& s) {
+      lists.push_back({s.point, s.sequence, s.waits});
+    });
+  }
+  const auto holds_up = [&](const hal::Wait& wait) {
+    if (!wait.point.pending()) return false;
+    return !wait.point.timeline->device() || gated.contains(wait.point);
+  };
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const auto& lists : gated.queues) {
+      for (const Gated::InFlight& list : lists) {
+        if (gated.contains(list.point)) break;
+        if (std::none_of(list.waits.begin(), list.waits.end(), holds_up)) continue;
+        gated.first[list.point.timeline->id().value] = list.point.value.value;
+        changed = true;
+        break;
+      }
+    }
+  }
+  return gated;
+}
+
 std::optional<hal::Point> Core::oldest_ungated() const {
   std::optional<hal::Queue::Oldest> found;
   const auto consider = [&](hal::Queue::Oldest candidate) {
@@ -79,54 +121,20 @@ std::optional<hal::Point> Core::oldest_ungated() const {
     for (const Ref<hal::Queue>& queue : device_->queues()) {
       if (auto oldest = queue->oldest()) consider(std::move(*oldest));
     }
-    return found ? std::optional(found->point) : std::nullopt;
-  }
-
-  // Some lists wait for Points outside the device, which the caller of this very function may have
-  // yet to signal. Such a list, what waits for it, and what comes after it on its queue are gated
-  // and not waited for.
-  struct InFlight {
-    hal::Point point;
-    uint64_t sequence;
-    std::vector<hal::Wait> waits;
-  };
-  std::vector<std::vector<InFlight>> queues;
-  for (const Ref<hal::Queue>& queue : device_->queues()) {
-    auto& lists = queues.emplace_back();
-    queue->visit_in_flight([&](const hal::Submission& s) {
-      lists.push_back({s.point, s.sequence, s.waits});
-    });
-  }
-  std::unordered_map<uint64_t, uint64_t> gated_from;  // timeline -> first gated value
-  const auto is_gated = [&](const InFlight& list) {
-    return std::any_of(list.waits.begin(), list.waits.end(), [&](const hal::Wait& wait) {
-      if (!wait.point.pending()) return false;
-      if (!wait.point.timeline->device()) return true;
-      const auto gate = gated_from.find(wait.point.timeline->id().value);
-      return gate != gated_from.end() && wait.point.value.value >= gate->second;
-    });
-  };
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const auto& lists : queues) {
-      for (const InFlight& list : lists) {
-        const uint64_t timeline = list.point.timeline->id().value;
-        const auto gate = gated_from.find(timeline);
-        if (gate != gated_from.end() && list.point.value.value >= gate->second) break;
-        if (!is_gated(list)) continue;
-        gated_from[timeline] = list.point.value.value;
-        changed = true;
-        break;
-      }
+  } else {
+    const Gated gated = find_gated();
+    for (const auto& lists : gated.queues) {
+      if (lists.empty() || gated.contains(lists.front().point)) continue;
+      consider({lists.front().point, lists.front().sequence});
     }
   }
-  for (const auto& lists : queues) {
-    if (lists.empty()) continue;
-    const auto gate = gated_from.find(lists.front().point.timeline->id().value);
-    if (gate != gated_from.end() && lists.front().point.value.value >= gate->second) continue;
-    consider({lists.front().point, lists.front().sequence});
-  }
   return found ? std::optional(found->point) : std::nullopt;
+}
+
+bool Core::is_held_up(const hal::Queue& queue) const {
+  // Counted before such a list can be in flight.
+  if (outside_waits_.load() == 0) return false;
+  return find_gated().first.contains(queue.timeline()->id().value);
 }
 
 }  // namespace holdfast::runtime

@@ -147,34 +147,51 @@ void Core::submit_open_list(const hal::Ticket& ticket) {
   }
 }
 
-Ref<Encoder> Core::transfer_encoder() {
-  // Where there are queues for copies, one of those: it disturbs no kernel, and no kernel it. A
-  // queue with nothing on it, else one that nothing outside the device holds up.
+Ref<hal::Ticket> Core::submit_transfer(const hal::Binding& from, const hal::Binding& to) {
   const auto queues = device_->queues();
   const hal::DeviceInfo& info = device_->info();
-  const size_t first = info.copy_queues > 0 ? info.queues : 0;
-  size_t chosen = first;
-  for (size_t i = first + 1; i < queues.size(); ++i) {
-    if (queues[i]->in_flight() < queues[chosen]->in_flight()) chosen = i;
+  // Where there are queues for copies, one of those: it disturbs no kernel, and no kernel it. Then
+  // the one with least on it.
+  struct Candidate {
+    bool runs_kernels;
+    uint32_t in_flight;
+    size_t index;
+    auto operator<=>(const Candidate&) const = default;
+  };
+  std::vector<Candidate> order;
+  for (size_t i = 0; i < queues.size(); ++i) {
+    order.push_back({i < info.queues, queues[i]->in_flight(), i});
   }
-  if (queues[chosen]->in_flight() > 0) {
-    if (const std::optional<hal::Point> oldest = oldest_ungated()) {
-      for (size_t i = first; i < queues.size(); ++i) {
-        if (queues[i]->timeline() == oldest->timeline) chosen = i;
-      }
-    }
+  std::sort(order.begin(), order.end());
+  const auto submit = [&](size_t index, hal::Queue::Turn turn) {
+    return transfer_encoder(index)->submit_copy(std::move(turn), from, to, "readback");
+  };
+  // With the turn held nobody else can put a list before the copy. A turn that another task has is
+  // waited for only where no other queue will do: what that task does may depend on the caller.
+  for (const Candidate& c : order) {
+    std::optional<hal::Queue::Turn> turn = queues[c.index]->try_take_turn();
+    if (turn && !is_held_up(*queues[c.index])) return submit(c.index, std::move(*turn));
   }
+  for (const Candidate& c : order) {
+    hal::Queue::Turn turn = waits_.take_turn(*queues[c.index]);
+    if (!is_held_up(*queues[c.index])) return submit(c.index, std::move(turn));
+  }
+  const size_t first = order.front().index;
+  return submit(first, waits_.take_turn(*queues[first]));
+}
+
+Ref<Encoder> Core::transfer_encoder(size_t queue) {
   {
     const auto streams = streams_.lock();
-    if (chosen < streams->transfers.size() && streams->transfers[chosen]) {
-      return streams->transfers[chosen];
+    if (queue < streams->transfers.size() && streams->transfers[queue]) {
+      return streams->transfers[queue];
     }
   }
-  auto made = make_ref<Encoder>(shared_from_this(), queues[chosen], "transfers", false);
+  auto made = make_ref<Encoder>(shared_from_this(), device_->queues()[queue], "transfers", false);
   auto streams = streams_.lock();
   if (streams->closed) throw ClosedError("the context is closed");
-  streams->transfers.resize(queues.size());
-  Ref<Encoder>& place = streams->transfers[chosen];
+  streams->transfers.resize(device_->queues().size());
+  Ref<Encoder>& place = streams->transfers[queue];
   if (place) return place;
   place = made;
   streams->by_lane.emplace(made->lane().value, made);

@@ -117,9 +117,10 @@ class Core final : public std::enable_shared_from_this<Core> {
   // Submits the open list of this Ticket, whosever it is; returns once it is submitted or
   // abandoned. What a refused submit means is told to those who depend on it.
   void submit_open_list(const hal::Ticket& ticket);
-  // A stream that carries readbacks of memory the host cannot reach, on a queue that can run it
-  // soon.
-  Ref<Encoder> transfer_encoder();
+  // Submits a copy that depends on nothing in flight, to a queue on which nothing that waits for
+  // the host comes before it, if there is one: choosing and submitting are one step for others.
+  // Raises what the device refused it with.
+  Ref<hal::Ticket> submit_transfer(const hal::Binding& from, const hal::Binding& to);
 
   // A recorder that others keep overtaking takes precedence: until it is done, others wait before
   // they record.
@@ -148,7 +149,15 @@ class Core final : public std::enable_shared_from_this<Core> {
  private:
   bool over_budget() const noexcept;
   uint64_t in_flight() const noexcept;
+  // What waits for a Point outside the device, which the caller may have yet to signal; what waits
+  // for that; and what comes after either on its queue.
+  struct Gated;
+  Gated find_gated() const;
   std::optional<hal::Point> oldest_ungated() const;
+  // Whether a gated list is in flight on the queue. Lasting only for who has the queue's turn.
+  bool is_held_up(const hal::Queue& queue) const;
+  // The stream that carries transfers on a queue, made on first use.
+  Ref<Encoder> transfer_encoder(size_t queue);
   void drop(hal::Retired retired);
 #ifdef HOLDFAST_ABLATIONS
   // Whether another policy of retirement is in force instead of ours; it was applied then.

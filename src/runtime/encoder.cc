@@ -521,6 +521,38 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
   }
 }
 
+Ref<hal::Ticket> Encoder::submit_copy(hal::Queue::Turn turn, const hal::Binding& from,
+                                      const hal::Binding& to, std::string_view label) {
+  State& s = *state_;
+  std::optional<hal::Queue::Turn> held(std::move(turn));
+  std::optional<Detached> detached;
+  {
+    sync::Lock lock(s.mutex);
+    if (s.ended) closed_failure().raise();
+    const size_t held_before = s.list.holds().size();
+    s.list.copy(from, to, label);
+    s.commands.fetch_add(1, std::memory_order_relaxed);
+    s.holds.fetch_add(s.list.holds().size() - held_before, std::memory_order_relaxed);
+    s.told = true;
+    {
+      sync::Lock history_lock(core_->history_mutex());
+      for (const hal::Binding* end : {&from, &to}) {
+        // Earlier lives and readers of the bytes are no concern of a copy whose source is written.
+        std::vector<hal::Wait> unneeded;
+        end->allocation->history().add_access(end->range, end->access, s.list.ticket(), unneeded);
+        end->allocation->bump_history_version();
+      }
+    }
+    detached.emplace(detach_locked());
+    s.list = new_list();
+  }
+  const Failure refused = submit(*held, *detached, Hearer::caller);
+  held.reset();
+  account(*detached);
+  refused.raise_if_any();
+  return detached->ticket;
+}
+
 bool Encoder::is_idle() const {
   sync::Lock lock(state_->mutex);
   return state_->list.empty() && !state_->told && state_->explicit_waits.empty() &&

@@ -63,6 +63,12 @@ class Encoder final : public RefCounted {
   // A replay of a program, after what was recorded so far, as a list of its own.
   Result<hal::Point> replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots,
                             std::span<const std::byte> parameters, std::string_view label);
+  // A copy of bytes that nobody writes any more to memory that nobody uses, as a list of its own,
+  // with the queue's turn, which it gives back: the list waits for nothing. What is recorded later
+  // comes after it where they conflict. Raises what a refused submit says. Only for an encoder that
+  // nothing else is recorded in.
+  Ref<hal::Ticket> submit_copy(hal::Queue::Turn turn, const hal::Binding& from,
+                               const hal::Binding& to, std::string_view label);
   // Whether nothing is recorded, waited for or in flight here.
   bool is_idle() const;
 

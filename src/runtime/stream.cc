@@ -187,18 +187,12 @@ void Stream::readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<
 void Stream::copy_out(const Ref<hal::Allocation>& from, ByteRange range, std::span<std::byte> data,
                       const WaitLimit& limit) {
   Core& core = context_->core();
-  const Ref<Encoder> transfer = core.transfer_encoder();
   const Ref<hal::Allocation> staging =
-      core.allocate(transfer.get(), range.length, fmt::format("staging for {}", from->name()),
+      core.allocate(nullptr, range.length, fmt::format("staging for {}", from->name()),
                     hal::MemoryKind::readback);
-  const std::array ends{hal::Binding::of(from, range, hal::Access::read),
-                        hal::Binding::of(staging, {{}, range.length}, hal::Access::write)};
-  const PendingCommand copy{hal::CommandKind::copy, {}, ends, {}, {}, {}, {}, "readback"};
-  // Others share the transfer stream and may submit the list first; its Ticket knows what came of
-  // it.
-  const Ref<hal::Ticket> ticket = transfer->record({&copy, 1});
-  core.submit_open_list(*ticket);
-  if (ticket->state() == hal::TicketState::abandoned) ticket->failure().raise();
+  const Ref<hal::Ticket> ticket =
+      core.submit_transfer(hal::Binding::of(from, range, hal::Access::read),
+                           hal::Binding::of(staging, {{}, range.length}, hal::Access::write));
   const hal::PointState state = core.waits().wait(ticket->point(), WaitReason::readback, limit);
   core.retire();
   // The Point of a list that others share may fail for their sake.

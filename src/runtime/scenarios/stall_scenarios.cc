@@ -69,6 +69,31 @@ RUNTIME_SCENARIO(burn_2032_blocked_readback_on_a_discrete_device) {
   blocked_readback(world, false);
 }
 
+// The reader is the one who opens the gate, after it has read. Memory that the host cannot reach is
+// read through a copy, which needs a queue: one on which no list that waits for the host, by
+// whomever it is submitted at that moment, comes before it.
+RUNTIME_SCENARIO(readback_is_not_queued_behind_a_list_that_its_reader_lets_go) {
+  Rig rig(world, discrete(2));
+  if (!rig.has_queues(2)) return world.skip("a readback goes round a queue that is held up");
+  const auto gated = rig.stream("gated", 0);
+  const auto other = rig.stream("other", 1);
+  const auto x = gated->allocate(256_B, "x");
+  const auto y = other->allocate(256_B, "y");
+  put(*other, y, 7);
+  std::vector<std::byte> data(256);
+  sync::Thread evaluator;
+  Gate gate(*rig.context);
+  gated->wait_for(gate.point());
+  evaluator = world.task("evaluator", [&] {
+    put(*gated, x, 5);
+    gated->flush();
+  });
+  other->readback(y, {}, data, patient());
+  EXPECT_EQ(data, std::vector<std::byte>(256, std::byte{7}));
+  gate.open();
+  EXPECT_EQ(value_of(*other, y), 7);
+}
+
 // mlx#1828: a long chain of one small kernel takes one barrier and no hold for each call.
 RUNTIME_SCENARIO(mlx_1828_chain_takes_no_more_holds_or_barriers_each) {
   const uint64_t calls = world.mode() == World::Mode::adversary ? 20 : 10'000;
