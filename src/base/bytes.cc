@@ -18,4 +18,12 @@ std::string to_string(Bytes bytes) {
   return fmt::format("{:.1f} {}", scaled, units.at(unit));
 }
 
+std::pair<std::string, std::string> told_apart(Bytes a, Bytes b) {
+  std::pair both{to_string(a), to_string(b)};
+  if (a != b && both.first == both.second) {
+    both = {fmt::format("{} B", a.value), fmt::format("{} B", b.value)};
+  }
+  return both;
+}
+
 }  // namespace holdfast

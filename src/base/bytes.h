@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 
 namespace holdfast {
 
@@ -58,5 +59,8 @@ struct ByteRange {
 
 // "768 B", "64.0 KiB", "1.5 GiB".
 std::string to_string(Bytes bytes);
+// Both as to_string() has them or, where two different sizes would read alike, in exact bytes:
+// {"4100 B", "4096 B"}. For messages that compare.
+std::pair<std::string, std::string> told_apart(Bytes a, Bytes b);
 
 }  // namespace holdfast

@@ -26,6 +26,14 @@ TEST(Bytes, arithmetic_is_that_of_numbers) {
   EXPECT_LT(13_B, b);
 }
 
+TEST(Bytes, sizes_that_would_read_alike_are_told_apart) {
+  using Both = std::pair<std::string, std::string>;
+  EXPECT_EQ(told_apart(4100_B, 4_KiB), Both("4100 B", "4096 B"));
+  EXPECT_EQ(told_apart(4_KiB, 4_KiB), Both("4.0 KiB", "4.0 KiB"));
+  EXPECT_EQ(told_apart(8_KiB, 4_KiB), Both("8.0 KiB", "4.0 KiB"));
+  EXPECT_EQ(told_apart(1_MiB, 1_MiB - 1_B), Both("1.0 MiB", "1024.0 KiB"));
+}
+
 TEST(Bytes, none_is_false) {
   EXPECT_FALSE(Bytes());
   EXPECT_TRUE(1_B);

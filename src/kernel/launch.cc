@@ -366,11 +366,11 @@ Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
   const auto checked = [&](CompileJob&& job) -> Result<CompileJob> {
     const Bytes bytes = job.code.interface.parameter_bytes;
     if (bytes <= hal::kMaxParameterBytes) return std::move(job);
-    return Failure(
-        ErrorCode::usage,
-        fmt::format("kernel '{}': its params and shapes take {}, and {} is the most; "
-                    "give some of them as an input",
-                    definition.name, to_string(bytes), to_string(hal::kMaxParameterBytes)));
+    const auto [taken, most] = told_apart(bytes, hal::kMaxParameterBytes);
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': its params and shapes take {}, and {} is the most; "
+                               "give some of them as an input",
+                               definition.name, taken, most));
   };
   // They make no variants.
   CallSignature used = signature;

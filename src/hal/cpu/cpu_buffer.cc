@@ -58,7 +58,8 @@ Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, b
   }
   if (desc.size > memory->limit) {
     memory->buffers.fetch_sub(1);
-    return refuse(fmt::format("it has {} in all", to_string(memory->limit)));
+    const auto [wanted, in_all] = told_apart(desc.size, memory->limit);
+    return refuse(fmt::format("it has {} in all, which is less than {}", in_all, wanted));
   }
   const uint64_t before = memory->used.fetch_add(desc.size.value);
   const bool fits = before <= memory->limit.value && desc.size <= memory->limit - Bytes{before};
@@ -66,9 +67,9 @@ Result<Ref<Buffer>> CpuBuffer::create(DeviceId device, const BufferDesc& desc, b
   if (data == nullptr) {
     memory->used.fetch_sub(desc.size.value);
     memory->buffers.fetch_sub(1);
+    const auto [used, limit] = told_apart(Bytes{before}, memory->limit);
     return refuse(fits ? "the system has no memory left"
-                       : fmt::format("{} of {} are in use", to_string(Bytes{before}),
-                                     to_string(memory->limit)));
+                       : fmt::format("{} of {} are in use", used, limit));
   }
   Ref<CpuBuffer> buffer(new CpuBuffer(device, desc.size, desc.kind, desc.name, false));
   buffer->data_ = data;

@@ -29,11 +29,12 @@ class Share {
     };
     const Bytes most = std::min(core_.max_buffer, core_.heap_sizes[static_cast<size_t>(kind)]);
     if (size_ > most) {
-      return refuse(fmt::format("one buffer has at most {}", to_string(most)));
+      const auto [wanted, limit] = told_apart(size_, most);
+      return refuse(fmt::format("one buffer has at most {}, which is less than {}", limit, wanted));
     }
     if (before_ > core_.memory_limit || size_ > core_.memory_limit - before_) {
-      return refuse(
-          fmt::format("{} of {} are in use", to_string(before_), to_string(core_.memory_limit)));
+      const auto [used, limit] = told_apart(before_, core_.memory_limit);
+      return refuse(fmt::format("{} of {} are in use", used, limit));
     }
     return {};
   }
