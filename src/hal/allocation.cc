@@ -56,8 +56,12 @@ std::byte* Allocation::host_pointer() const noexcept {
   return block == nullptr ? nullptr : block + range_.offset.value;
 }
 
-std::string Allocation::describe() const {
-  return fmt::format("allocation '{}' (id {}, {})", name(), id().value, to_string(size()));
+std::string Allocation::describe() const { return describe(name(), id(), size()); }
+
+std::string Allocation::describe(std::string_view name, ResourceId id, Bytes size) {
+  const std::string what =
+      name.empty() ? "an unnamed allocation" : fmt::format("allocation '{}'", name);
+  return fmt::format("{} (id {}, {})", what, id.value, to_string(size));
 }
 
 void Allocation::on_dead() noexcept {

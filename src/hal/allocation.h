@@ -10,15 +10,18 @@
 namespace holdfast::hal {
 
 // Where in a list a range was last used: lets a later life of the range, in the same list, know
-// whether a barrier already stands between. One word, so that it is never torn.
+// whether a barrier already stands between. One word, so that it is never torn. Lists whose ids are
+// too large for it pass for each other, and their waves are not told apart: a barrier too many.
 class LastUse {
  public:
   static constexpr uint32_t kAnyWave = 0xffffff;  // somewhere in the list
 
   LastUse() = default;
   LastUse(ListId list, uint32_t wave) noexcept
-      : packed_((list.value << 24) | (wave < kAnyWave ? wave : kAnyWave)) {}
-  bool in(ListId list) const noexcept { return packed_ != 0 && packed_ >> 24 == list.value; }
+      : packed_((kept(list) << kWaveBits) |
+                (wave < kAnyWave && list.value < kLargeLists ? wave : kAnyWave)) {}
+  // Whether it was, or may have been.
+  bool in(ListId list) const noexcept { return packed_ != 0 && packed_ >> kWaveBits == kept(list); }
   // Only where in(list): whether a command of `wave` could run beside it.
   bool reaches(uint32_t wave) const noexcept {
     const auto last = static_cast<uint32_t>(packed_ & kAnyWave);
@@ -27,6 +30,11 @@ class LastUse {
 
  private:
   friend class Allocation;
+  static constexpr unsigned kWaveBits = 24;
+  static constexpr uint64_t kLargeLists = (uint64_t{1} << (64 - kWaveBits)) - 1;  // and above
+  static constexpr uint64_t kept(ListId list) noexcept {
+    return list.value < kLargeLists ? list.value : kLargeLists;
+  }
   explicit LastUse(uint64_t packed) noexcept : packed_(packed) {}
   uint64_t packed_ = 0;
 };
@@ -52,7 +60,9 @@ class Allocation final : public Resource {
   void* range_tag() const noexcept { return range_tag_; }
   const std::source_location& site() const noexcept { return site_; }
 
+  // "allocation 'weights' (id 17, 64.0 KiB)"; "an unnamed allocation (id 17, 64.0 KiB)".
   std::string describe() const override;
+  static std::string describe(std::string_view name, ResourceId id, Bytes size);
   Bytes held_bytes() const noexcept override { return range_.length; }
 
   // Who used it, and who used the range before. Guarded by the history mutex of the one Context

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "holdfast/hal/allocation.h"
+
 namespace holdfast::hal {
 namespace {
 
@@ -83,8 +85,7 @@ const std::shared_ptr<Thing>& life_of(const std::shared_ptr<Thing>& allocation) 
 
 std::string Thing::describe() const {
   switch (kind) {
-    case Kind::allocation:
-      return fmt::format("allocation '{}' (id {}, {})", *name, id.value, to_string(range.length));
+    case Kind::allocation: return Allocation::describe(*name, id, range.length);
     case Kind::pipeline: return fmt::format("kernel '{}' (id {})", *name, id.value);
     case Kind::program: return fmt::format("program '{}' (id {})", *name, id.value);
   }
