@@ -6,6 +6,42 @@
 #include "holdfast/hal/damage.h"
 
 namespace holdfast::hal {
+namespace {
+
+// Up to here a set is not worth looking through for tickets that others vouch for.
+constexpr size_t kFewTickets = 8;
+
+// Lists of one queue resolve and are seen in order, so the last of those submitted vouches for all,
+// whichever lanes they belong to. Without it a set would grow with the streams that share an
+// object.
+template <typename Tickets>
+void keep_newest_of_each_timeline(Tickets& tickets) {
+  const auto timeline_of = [](const Ref<Ticket>& ticket) -> const Timeline* {
+    const bool submitted = ticket->state() == TicketState::submitted;
+    return submitted ? ticket->point().timeline.get() : nullptr;
+  };
+  boost::container::small_vector<std::pair<const Timeline*, TimelineValue>, 8> newest;
+  for (const Ref<Ticket>& ticket : tickets) {
+    const Timeline* const timeline = timeline_of(ticket);
+    if (timeline == nullptr) continue;
+    const auto known = std::find_if(newest.begin(), newest.end(),
+                                    [&](const auto& n) { return n.first == timeline; });
+    if (known == newest.end()) {
+      newest.emplace_back(timeline, ticket->point().value);
+    } else {
+      known->second = std::max(known->second, ticket->point().value);
+    }
+  }
+  const auto is_vouched_for = [&](const Ref<Ticket>& ticket) {
+    const Timeline* const timeline = timeline_of(ticket);
+    return std::any_of(newest.begin(), newest.end(), [&](const auto& n) {
+      return n.first == timeline && ticket->point().value < n.second;
+    });
+  };
+  tickets.erase(std::remove_if(tickets.begin(), tickets.end(), is_vouched_for), tickets.end());
+}
+
+}  // namespace
 
 const char* to_string(TicketState state) {
   switch (state) {
@@ -70,6 +106,7 @@ void Frontier::prune() {
   tickets_.erase(std::remove_if(tickets_.begin(), tickets_.end(),
                                 [](const Ref<Ticket>& t) { return t->is_over(); }),
                  tickets_.end());
+  if (tickets_.size() > kFewTickets) keep_newest_of_each_timeline(tickets_);
 }
 
 }  // namespace holdfast::hal

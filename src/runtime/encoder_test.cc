@@ -76,6 +76,75 @@ TEST(Encoder, lists_need_no_barrier_between_them) {
   EXPECT_EQ(t::value_of(*stream, x), 3);
 }
 
+TEST(Encoder, the_table_of_objects_starts_anew_with_each_list) {
+  Rig rig;
+  const auto stream = rig.stream();
+  std::vector<Ref<hal::Allocation>> objects;
+  for (int i = 0; i < 700; ++i) objects.push_back(stream->allocate(16_B));
+  for (int round = 0; round < 3; ++round) {
+    for (const auto& x : objects) t::put(*stream, x, 1);
+    EXPECT_EQ(rig.stats().barriers, 0U) << "700 objects fit in a list, whatever the last one had";
+    stream->flush();
+  }
+  for (int i = 0; i < 700; ++i) objects.push_back(stream->allocate(16_B));
+  for (const auto& x : objects) t::put(*stream, x, 2);
+  EXPECT_EQ(rig.stats().barriers, 1U) << "1400 do not";
+  stream->flush();
+  for (const auto& x : objects) EXPECT_EQ(t::value_of(*stream, x), 2);
+}
+
+TEST(Encoder, an_explicit_wait_holds_up_the_next_list_and_is_not_carried_further) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto y = stream->allocate(64_B);
+  holdfast::testing::Slow slow(*rig.context);
+  Gate gate(*rig.context);
+  stream->wait_for(gate.point());
+  std::vector<size_t> waits;
+  const auto look = [&] {
+    waits.clear();
+    for (const auto& queue : rig.device->queues()) {
+      queue->visit_in_flight([&](const hal::Submission& s) { waits.push_back(s.waits.size()); });
+    }
+    return waits;
+  };
+  t::run_slow(slow, *stream, y);
+  stream->flush();
+  EXPECT_EQ(look(), std::vector<size_t>{1});
+  t::put(*stream, y, 2);
+  stream->flush();
+  EXPECT_EQ(look(), (std::vector<size_t>{1, 0}));
+  slow.release();
+  gate.open();
+  EXPECT_EQ(t::value_of(*stream, y), 2);
+}
+
+TEST(Encoder,
+     the_waits_of_a_chain_over_many_streams_grow_with_the_queues_and_not_with_the_streams) {
+  const auto waits_of_chain = [](size_t streams) {
+    Rig rig;
+    std::vector<Ref<Stream>> all;
+    for (size_t i = 0; i < streams; ++i) all.push_back(rig.stream());
+    const auto x = all.front()->allocate(64_B, "x");
+    Gate gate(*rig.context);
+    all.front()->wait_for(gate.point());
+    t::put(*all.front(), x, 1);
+    for (const auto& stream : all) t::run_affine(rig, *stream, t::in_place(x), 0);
+    all.back()->flush();
+    size_t waits = 0;
+    for (const auto& queue : rig.device->queues()) {
+      queue->visit_in_flight([&](const hal::Submission& s) { waits += s.waits.size(); });
+    }
+    gate.open();
+    EXPECT_EQ(t::value_of(*all.back(), x), 0) << "every byte was doubled that often";
+    return waits;
+  };
+  const size_t few = waits_of_chain(100);
+  const size_t many = waits_of_chain(400);
+  EXPECT_LE(few, 100U * 12);
+  EXPECT_LE(many, 5 * few) << "four times the streams";
+}
+
 TEST(Encoder, a_range_reused_in_the_open_list_gets_the_barrier_that_it_needs) {
   Rig rig;
   const auto stream = rig.stream();
