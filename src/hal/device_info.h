@@ -20,7 +20,8 @@ struct DeviceInfo {
   ModuleForm module_form = ModuleForm::host_function;
   Bytes max_buffer;             // of one Buffer
   Bytes memory;                 // in all
-  uint32_t max_buffers = 0;     // live at once
+  uint32_t max_buffers = 0;     // live at once, imports not counted
+  uint32_t max_imports = 0;     // live at once; zero: no limit but memory
   Bytes buffer_alignment{256};  // of every Allocation's offset; divides 256
   bool device_memory_host_visible = false;
 };

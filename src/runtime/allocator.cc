@@ -86,9 +86,12 @@ struct Allocator::State {
   };
 
   Ref<hal::Device> device;  // dropped by close()
+  std::string device_name;
   Ref<hal::Probe> probe;
   Bytes device_limit;
   uint32_t object_limit = 0;
+  bool object_limit_is_option = false;
+  uint32_t import_limit = 0;  // zero: none
   uint32_t fork_generation = sync::fork_generation();
   // Written with the mutex held, read without: limit(), and the live bytes of blocks of our own.
   std::atomic<uint64_t> limit_now{0};
@@ -100,6 +103,7 @@ struct Allocator::State {
   uint64_t last_lane HOLDFAST_GUARDED_BY(mutex) = 0;
   LaneCache* last_cache HOLDFAST_GUARDED_BY(mutex) = nullptr;
   Bytes memory_limit HOLDFAST_GUARDED_BY(mutex);
+  const char* memory_limit_setting HOLDFAST_GUARDED_BY(mutex) = "";
   Bytes cache_limit HOLDFAST_GUARDED_BY(mutex) = kMaxBytes;
   bool closed HOLDFAST_GUARDED_BY(mutex) = false;
   MemoryStats stats HOLDFAST_GUARDED_BY(mutex);
@@ -171,7 +175,11 @@ struct Allocator::State {
   }
 
   void remove_block(Kind& kind, Block& block, Garbage& garbage) HOLDFAST_REQUIRES(mutex) {
-    if (!block.imported) stats.reserved -= block.buffer->size();
+    if (block.imported) {
+      --stats.imports;
+    } else {
+      stats.reserved -= block.buffer->size();
+    }
     --stats.device_buffers;
     garbage.push_back(std::move(block.buffer));
     const size_t index = block.index;
@@ -230,6 +238,11 @@ struct Allocator::State {
     return all;
   }
 
+  uint64_t blocks() const HOLDFAST_REQUIRES(mutex) { return stats.device_buffers - stats.imports; }
+  bool takes_imports() const HOLDFAST_REQUIRES(mutex) {
+    return import_limit == 0 || stats.imports < import_limit;
+  }
+
   Bytes limit() const HOLDFAST_REQUIRES(mutex) {
     return memory_limit ? std::min(memory_limit, device_limit) : device_limit;
   }
@@ -260,10 +273,15 @@ Allocator::Allocator(Ref<hal::Device> device, const Options& options)
         fmt::format("device '{}' wants allocations aligned to {}; {} is the most there is",
                     info.name, info.buffer_alignment.value, kSmallestClass.value));
   }
+  state_->device_name = info.name;
   state_->device_limit = info.memory;
   state_->memory_limit = options.memory_limit;
   state_->limit_now = state_->limit().value;
+  state_->memory_limit_setting =
+      options.memory_limit_from_environment ? "HOLDFAST_MEMORY_LIMIT" : "Options::memory_limit";
+  state_->object_limit_is_option = options.object_limit > 0;
   state_->object_limit = options.object_limit > 0 ? options.object_limit : info.max_buffers;
+  state_->import_limit = info.max_imports;
   state_->probe = device->probe();
   state_->device = std::move(device);
 }
@@ -327,7 +345,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   if (bytes * 2 > size) size = bytes;
   const Bytes room = s.stats.reserved < s.limit() ? s.limit() - s.stats.reserved : Bytes{};
   if (size > room) size = bytes;
-  if (size > room || s.stats.device_buffers >= s.object_limit) {
+  if (size > room || s.blocks() >= s.object_limit) {
     lock.unlock();
     return {};
   }
@@ -365,9 +383,9 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   return {s.make_live(*node, request.size, std::move(request.name), request.site), {}, {}};
 }
 
-bool Allocator::has_room_for_a_buffer() const {
+bool Allocator::has_room_for_an_import() const {
   sync::Lock lock(state_->mutex);
-  return state_->stats.device_buffers < state_->object_limit;
+  return state_->takes_imports();
 }
 
 Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
@@ -379,11 +397,16 @@ Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
     device = s.device;
     if (s.closed) {
       refused = Failure(ErrorCode::closed, "the context is closed");
-    } else if (s.stats.device_buffers >= s.object_limit) {
-      refused =
-          Failure(ErrorCode::out_of_memory,
-                  fmt::format("'{}' cannot be imported: {} device buffers are live, the limit",
-                              memory.name, s.object_limit));
+    } else if (!s.takes_imports()) {
+      refused = Failure(
+          ErrorCode::out_of_memory,
+          fmt::format("{} cannot be imported: {} imports are alive, and device '{}' takes no more; "
+                      "drop some of them, or copy into memory of the device",
+                      memory.name.empty() ? "memory" : fmt::format("'{}'", memory.name),
+                      s.stats.imports, s.device_name));
+    } else {
+      ++s.stats.imports;
+      ++s.stats.device_buffers;
     }
   }
   if (refused) {
@@ -392,7 +415,12 @@ Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
   }
   std::string name = memory.name;
   Result<Ref<hal::Buffer>> created = device->import_buffer(std::move(memory));
-  if (!created) return created.failure();
+  if (!created) {
+    sync::Lock lock(s.mutex);
+    --s.stats.imports;
+    --s.stats.device_buffers;
+    return created.failure();
+  }
   auto block = std::make_unique<Block>();
   block->buffer = std::move(created).value();
   block->imported = true;
@@ -403,7 +431,6 @@ Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
   RangeNode* node = kind.pool.adopt(*block);
   block->index = kind.blocks.size();
   kind.blocks.push_back(std::move(block));
-  ++s.stats.device_buffers;
   return s.make_live(*node, size, std::move(name));
 }
 
@@ -522,6 +549,7 @@ void Allocator::set_memory_limit(Bytes limit) {
   sync::Lock lock(state_->mutex);
   state_->memory_limit = limit;
   state_->limit_now = state_->limit().value;
+  state_->memory_limit_setting = "the limit by set_memory_limit()";
 }
 
 void Allocator::set_cache_limit(Bytes limit) {
@@ -562,8 +590,9 @@ void Allocator::snapshot(Snapshot& snapshot) const {
           range.what = node->allocation->describe();
           range.users = node->allocation->users();
         } else {
-          range.what = fmt::format("dead allocation '{}' (id {}, {})", node->dead_name,
-                                   node->dead_id.value, to_string(node->range.length));
+          range.what = fmt::format(
+              "dead: {}",
+              hal::Allocation::describe(node->dead_name, node->dead_id, node->range.length));
           range.deferred = true;
           for (const Ref<hal::Ticket>& ticket : node->frontier) {
             range.waits_for.push_back(
@@ -579,15 +608,39 @@ void Allocator::snapshot(Snapshot& snapshot) const {
                    [](const auto& a, const auto& b) { return a.bytes > b.bytes; });
 }
 
-std::string Allocator::describe_shortage(const Request& request) const {
+Allocator::Shortage Allocator::describe_shortage(const Request& request,
+                                                 const Failure& refusal) const {
   const MemoryStats now = stats();
-  sync::Lock lock(state_->mutex);
-  return fmt::format(
-      "no room for {} of {} memory for '{}': the limit is {} in {} device buffers; {} are "
-      "live, {} wait for the device, {} are pooled, {} are reserved in {} buffers",
-      to_string(request.size), hal::to_string(request.kind), request.name,
-      to_string(state_->limit()), state_->object_limit, to_string(now.live),
-      to_string(now.deferred), to_string(now.pooled), to_string(now.reserved), now.device_buffers);
+  const State& s = *state_;
+  sync::Lock lock(s.mutex);
+  const Bytes limit = s.limit();
+  const auto [wanted, most] = told_apart(request.size, limit);
+  Shortage shortage;
+  std::string why;
+  if (request.size > limit || now.reserved > limit || request.size > limit - now.reserved) {
+    const bool of_device = limit == s.device_limit;
+    const std::string whose = of_device ? fmt::format("the memory of device '{}'", s.device_name)
+                                        : std::string(s.memory_limit_setting);
+    why = fmt::format("the limit is {} ({})", most, whose);
+    if (!of_device) shortage.remedy = fmt::format("raise {}", s.memory_limit_setting);
+  } else if (s.blocks() >= s.object_limit) {
+    const std::string whose = s.object_limit_is_option
+                                  ? std::string("Options::object_limit")
+                                  : fmt::format("a limit of device '{}'", s.device_name);
+    why = fmt::format("all {} device buffers are in use ({})", s.object_limit, whose);
+    if (s.object_limit_is_option) shortage.remedy = "raise Options::object_limit";
+  } else {
+    why = fmt::format("the limit of {} is not reached", most);
+  }
+  if (refusal) why += fmt::format("; the device said: {}", refusal.message());
+  shortage.what = fmt::format(
+      "no room for {} of {} memory for {}: {}; {} are live, {} wait for the device, {} are pooled, "
+      "{} are reserved in {} buffers",
+      wanted, hal::to_string(request.kind),
+      request.name.empty() ? "an unnamed allocation" : fmt::format("'{}'", request.name), why,
+      to_string(now.live), to_string(now.deferred), to_string(now.pooled), to_string(now.reserved),
+      now.device_buffers - now.imports);
+  return shortage;
 }
 
 Allocator::Garbage Allocator::close() {

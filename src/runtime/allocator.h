@@ -52,8 +52,8 @@ class Allocator final : public hal::RangeOwner {
   };
   // Keeps the request's name only on success. Cost: bench row pool_allocate_free.
   Given allocate(Request& request, Effort effort);
-  // Whether the limit of device buffers leaves room for another one.
-  bool has_room_for_a_buffer() const;
+  // Whether the device takes another import.
+  bool has_room_for_an_import() const;
   // The deleter runs in any case.
   Result<Ref<hal::Allocation>> import(hal::ExternalMemory memory);
 
@@ -86,8 +86,13 @@ class Allocator final : public hal::RangeOwner {
   bool keeps_deferred(const hal::Ticket& ticket) const;
   MemoryStats stats() const;
   void snapshot(Snapshot& snapshot) const;
-  // Why a request found no room, in numbers.
-  std::string describe_shortage(const Request& request) const;
+  // Why a request found no room, in numbers, and which setting would give it more. `refusal` is
+  // what the device said, if it was asked.
+  struct Shortage {
+    std::string what;
+    std::string remedy;  // "raise HOLDFAST_MEMORY_LIMIT"; empty where no setting would help
+  };
+  Shortage describe_shortage(const Request& request, const Failure& refusal) const;
 
   // No more requests; blocks go back to the device as soon as nobody has a range of them.
   [[nodiscard]] Garbage close();

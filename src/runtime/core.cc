@@ -67,11 +67,10 @@ Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string na
     if (auto allocation = attempt(Allocator::Effort::pool)) return allocation;
   }
   if (Failure lost = device_->lost()) lost.raise();
-  std::string message = allocator_->describe_shortage(request);
-  if (refusal) message += fmt::format("; the device said: {}", refusal.message());
-  message += fmt::format("\n{}raise HOLDFAST_MEMORY_LIMIT, or drop or read back arrays sooner",
-                         to_string(who_holds_what(), 5));
-  throw OutOfMemoryError(message);
+  const Allocator::Shortage shortage = allocator_->describe_shortage(request, refusal);
+  throw OutOfMemoryError(fmt::format("{}\n{}{}{}drop or read back arrays sooner", shortage.what,
+                                     to_string(who_holds_what(), 5), shortage.remedy,
+                                     shortage.remedy.empty() ? "" : ", or "));
 }
 
 void Core::trim(Bytes keep) { const Allocator::Garbage garbage = allocator_->trim(keep); }
@@ -79,9 +78,9 @@ void Core::trim(Bytes keep) { const Allocator::Garbage garbage = allocator_->tri
 Ref<hal::Allocation> Core::import(hal::ExternalMemory memory) {
   try {
     check_usable();
-    if (!allocator_->has_room_for_a_buffer()) retire();
-    if (!allocator_->has_room_for_a_buffer()) trim();
-    while (!allocator_->has_room_for_a_buffer() && make_progress(WaitReason::out_of_memory)) trim();
+    if (!allocator_->has_room_for_an_import()) retire();
+    while (!allocator_->has_room_for_an_import() && make_progress(WaitReason::out_of_memory)) {
+    }
   } catch (...) {
     hal::run_deleter(memory.deleter, memory.name);
     throw;

@@ -64,26 +64,110 @@ TEST(Allocator, the_limit_can_be_raised_and_lowered_while_running) {
   EXPECT_THROW(rig.context->allocate(3_MiB), OutOfMemoryError);
 }
 
-TEST(Allocator, the_limit_in_device_buffers_counts_imports) {
+TEST(Allocator, the_limit_in_device_buffers_is_met_exactly_and_counts_no_imports) {
   Rig rig(kTwoQueues, {.object_limit = 2, .reaper = false});
   std::vector<std::byte> mine(4096);
-  const auto large = rig.context->allocate(8_MiB, "large");
   const auto imported = rig.context->import({mine.data(), 4_KiB, {}, "mine"});
-  EXPECT_EQ(rig.stats().memory.device_buffers, 2U);
+  const auto again = rig.context->import({mine.data(), 4_KiB, {}, "mine again"});
+  const auto first = rig.context->allocate(8_MiB, "first");
+  const auto second = rig.context->allocate(8_MiB, "second");
+  EXPECT_EQ(rig.stats().memory.device_buffers, 4U);
+  EXPECT_EQ(rig.stats().memory.imports, 2U);
   EXPECT_THAT([&] { rig.context->allocate(8_MiB, "third"); },
-              ThrowsMessage<OutOfMemoryError>(AllOf(HasSubstr("third"), HasSubstr("2"))));
-  int deleted = 0;
-  EXPECT_THROW(rig.context->import({mine.data(), 4_KiB, [&] { ++deleted; }, "too many"}),
-               OutOfMemoryError);
-  EXPECT_EQ(deleted, 1);
-  EXPECT_EQ(rig.stats().memory.device_buffers, 2U);
+              ThrowsMessage<OutOfMemoryError>(AllOf(HasSubstr("'third'"),
+                                                    HasSubstr("all 2 device buffers are in use"),
+                                                    HasSubstr("raise Options::object_limit"))));
+  EXPECT_NO_THROW(rig.context->import({mine.data(), 4_KiB, {}, "a third import"}));
 }
 
-TEST(Allocator, an_import_at_the_object_limit_first_gives_free_blocks_back) {
-  Rig rig(kTwoQueues, {.object_limit = 1, .reaper = false});
-  { const auto pooled = rig.context->allocate(1_KiB); }
+TEST(Allocator, a_devices_limit_of_imports_is_met_exactly_named_and_leaves_new_memory_alone) {
+  hal::CpuOptions device = kTwoQueues;
+  device.max_imports = 2;
+  Rig rig(device);
   std::vector<std::byte> mine(4096);
-  EXPECT_NO_THROW(rig.context->import({mine.data(), 4_KiB, {}, "mine"}));
+  const auto first = rig.context->import({mine.data(), 4_KiB, {}, "first"});
+  auto second = rig.context->import({mine.data(), 4_KiB, {}, "second"});
+  int deleted = 0;
+  try {
+    rig.context->import({mine.data(), 4_KiB, [&] { ++deleted; }, "third"});
+    ADD_FAILURE() << "one more than the limit";
+  } catch (const OutOfMemoryError& error) {
+    EXPECT_THAT(error.what(),
+                AllOf(HasSubstr("'third' cannot be imported"), HasSubstr("2 imports are alive"),
+                      HasSubstr(rig.device->info().name)));
+  }
+  EXPECT_EQ(deleted, 1);
+  EXPECT_EQ(rig.stats().memory.imports, 2U);
+  EXPECT_EQ(rig.stats().memory.device_buffers, 2U);
+  EXPECT_NO_THROW(rig.context->allocate(8_MiB, "new memory"));
+  second.reset();
+  EXPECT_NO_THROW(rig.context->import({mine.data(), 4_KiB, {}, "third"}));
+}
+
+TEST(Allocator, an_import_at_the_limit_waits_for_one_that_is_dead_and_in_flight) {
+  hal::CpuOptions device = kTwoQueues;
+  device.max_imports = 1;
+  Rig rig(device);
+  const auto stream = rig.stream();
+  std::vector<std::byte> mine(4096);
+  auto first = rig.context->import({mine.data(), 4_KiB, {}, "first"});
+  t::put(*stream, first, 3);
+  first.reset();
+  EXPECT_NO_THROW(rig.context->import({mine.data(), 4_KiB, {}, "second"}));
+  EXPECT_EQ(mine[4095], std::byte{3});
+}
+
+TEST(Allocator, there_may_be_more_imports_than_device_buffers) {
+  hal::CpuOptions device = kTwoQueues;
+  device.max_buffers = 4;
+  Rig rig(device);
+  std::vector<std::byte> mine(4096);
+  std::vector<Ref<hal::Allocation>> imports;
+  for (int i = 0; i < 100; ++i) {
+    imports.push_back(rig.context->import({mine.data(), 4_KiB, {}, "mine"}));
+  }
+  EXPECT_NO_THROW(rig.context->allocate(1_MiB, "new memory"));
+}
+
+TEST(Allocator, running_out_names_the_setting_that_limits) {
+  const auto message_of = [](Rig& rig, std::string name, Bytes size) -> std::string {
+    try {
+      rig.context->allocate(size, std::move(name));
+    } catch (const OutOfMemoryError& error) {
+      return error.what();
+    }
+    return "nothing was raised";
+  };
+  Rig by_option(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  EXPECT_THAT(message_of(by_option, "x", 5_MiB),
+              AllOf(HasSubstr("the limit is 4.0 MiB (Options::memory_limit)"),
+                    HasSubstr("raise Options::memory_limit, or drop"), HasSubstr("for 'x'")));
+  Rig by_variable(kTwoQueues,
+                  {.memory_limit = 4_MiB, .memory_limit_from_environment = true, .reaper = false});
+  EXPECT_THAT(message_of(by_variable, "", 5_MiB),
+              AllOf(HasSubstr("raise HOLDFAST_MEMORY_LIMIT, or drop"),
+                    HasSubstr("for an unnamed allocation")));
+  by_variable.context->set_memory_limit(2_MiB);
+  EXPECT_THAT(message_of(by_variable, "x", 5_MiB),
+              AllOf(HasSubstr("set_memory_limit"), ::testing::Not(HasSubstr("HOLDFAST"))));
+  Rig by_device({.queues = 1, .helpers = 0, .memory = 4_MiB}, {.reaper = false});
+  EXPECT_THAT(message_of(by_device, "x", 4_MiB + 256_B),
+              AllOf(HasSubstr("no room for 4194560 B"), HasSubstr("the limit is 4194304 B"),
+                    HasSubstr("the memory of device '" + by_device.device->info().name),
+                    ::testing::Not(HasSubstr("raise"))));
+}
+
+TEST(Allocator, a_wait_for_another_kinds_memory_is_followed_by_a_trim_and_another_attempt) {
+  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  const auto stream = rig.stream();
+  auto staging = rig.context->allocate(3_MiB, "staging", hal::MemoryKind::upload);
+  { const auto map = stream->map(staging, {{}, 3_MiB}, Access::write); }
+  const auto out = stream->allocate(256_KiB, "out");
+  stream->copy(hal::Binding::of(staging, {{}, 1_KiB}, Access::read),
+               hal::Binding::of(out, {{}, 1_KiB}, Access::write));
+  staging.reset();
+  EXPECT_EQ(rig.stats().memory.deferred, 3_MiB);
+  EXPECT_NO_THROW(rig.context->allocate(3_MiB, "x"));
 }
 
 TEST(Allocator, running_out_first_retires_without_waiting) {

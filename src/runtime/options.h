@@ -12,7 +12,9 @@ struct Options {
   // Device memory that the Context may have at once, pooled ranges included
   // (HOLDFAST_MEMORY_LIMIT).
   Bytes memory_limit{};
-  // Device buffers that it may have at once, imports included.
+  // Whether that came from the variable: for the advice when memory runs out.
+  bool memory_limit_from_environment = false;
+  // Device buffers that it may have at once; imported memory is not counted.
   uint32_t object_limit = 0;
 
   // What may wait for the device: dead ranges whose last list is not over. Beyond it, the next

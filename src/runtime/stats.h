@@ -20,6 +20,7 @@ struct MemoryStats {
   uint64_t live_objects = 0;
   uint64_t deferred_objects = 0;
   uint64_t device_buffers = 0;  // live Buffers, imports included
+  uint64_t imports = 0;         // of those
   uint64_t allocations = 0;     // since the start
   uint64_t reused_in_order =
       0;  // given out before their Frontier was over, to work ordered after it

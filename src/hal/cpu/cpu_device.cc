@@ -50,6 +50,7 @@ Ref<CpuDevice> CpuDevice::open(CpuOptions options) {
   info.max_buffer = options.memory;
   info.memory = options.memory;
   info.max_buffers = options.max_buffers;
+  info.max_imports = options.max_imports;
   info.device_memory_host_visible = options.device_memory_host_visible;
   return Ref<CpuDevice>(new CpuDevice(std::move(info), std::move(options)));
 }

@@ -16,6 +16,7 @@ struct CpuOptions {
   bool device_memory_host_visible = true;
   Bytes memory{};  // zero: the machine's
   uint32_t max_buffers = 65536;
+  uint32_t max_imports = 0;  // zero: no limit but memory
   Groups max_groups{0x7fffffff, 65535, 65535};
   // No threads: a list runs inside the call that submits it, so it may wait only for what is
   // resolved. For a device that wraps this one and decides itself when something runs.

@@ -112,8 +112,10 @@ class VulkanCore {
   bool device_memory_host_visible = false;
   Bytes max_buffer;
   Bytes memory_limit;
-  uint32_t max_buffers = 0;        // the device's limit, less some for spilled parameters
-  std::vector<uint32_t> families;  // that buffers are shared among
+  // Together the device's limit, less some for spilled parameters.
+  uint32_t max_buffers = 0;
+  uint32_t max_imports = 0;
+  std::vector<uint32_t> families;                               // that buffers are shared among
   std::vector<std::unique_ptr<VulkanNativeQueue>> queues;       // that compute
   std::vector<std::unique_ptr<VulkanNativeQueue>> copy_queues;  // that do not
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;

@@ -45,6 +45,7 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   info.max_buffer = core->max_buffer;
   info.memory = core->memory_limit;
   info.max_buffers = core->max_buffers;
+  info.max_imports = core->max_imports;
   info.device_memory_host_visible = core->device_memory_host_visible;
 
   Ref<VulkanDevice> device(new VulkanDevice(std::move(info), options, core));

@@ -198,8 +198,11 @@ Failure VulkanCore::choose_memory(const VulkanOptions& options) {
   }
   max_buffer = std::min(max_buffer, heap_sizes[0]);
   memory_limit = options.memory ? std::min(options.memory, heap_sizes[0]) : heap_sizes[0];
-  max_buffers = limits.maxMemoryAllocationCount -
-                std::min(limits.maxMemoryAllocationCount / 2, kReservedBuffers);
+  // The driver counts both kinds together; apart, neither can leave the other without.
+  const uint32_t count = limits.maxMemoryAllocationCount -
+                         std::min(limits.maxMemoryAllocationCount / 2, kReservedBuffers);
+  max_imports = count / 2;
+  max_buffers = count - max_imports;
   return {};
 }
 
