@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/shown.h"
@@ -131,7 +132,9 @@ Ref<hal::Allocation> NodeRecorder::allocate(Bytes bytes, std::string name) {
 
 const Operand& NodeRecorder::result(size_t i) {
   if (!made_[i]) {
-    results_[i].memory_ = allocate(node_->output(i).bytes(), node_->output(i).name());
+    const std::string& name = node_->output(i).name();
+    results_[i].memory_ =
+        allocate(node_->output(i).bytes(), name.empty() ? std::string(label()) : name);
     made_[i] = true;
   }
   return results_[i];
@@ -383,7 +386,15 @@ Operand Encoder::scratch(const Shape& shape, Dtype dtype) {
   return recorder_.temporary(shape, dtype, "scratch");
 }
 Operand Encoder::scratch(Bytes bytes) {
-  return recorder_.temporary({static_cast<int64_t>(bytes.value)}, Dtype::uint8, "scratch");
+  // Rows as few and as short as will do.
+  constexpr uint64_t longest = std::numeric_limits<int32_t>::max();
+  const uint64_t rows = (bytes.value + longest - 1) / longest;
+  if (rows <= 1) {
+    return recorder_.temporary({static_cast<int64_t>(bytes.value)}, Dtype::uint8, "scratch");
+  }
+  const uint64_t length = (bytes.value + rows - 1) / rows;
+  return recorder_.temporary({static_cast<int64_t>(rows), static_cast<int64_t>(length)},
+                             Dtype::uint8, "scratch");
 }
 
 Operand Encoder::contiguous(const Operand& operand) {

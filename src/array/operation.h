@@ -86,6 +86,8 @@ class Encoder {
 
   // Memory for this node alone, in any state.
   Operand scratch(const Shape& shape, Dtype dtype);
+  // As uint8, of one axis; above 2^31 - 1 bytes, the most that an axis has, of two, and rounded up
+  // to whole rows.
   Operand scratch(Bytes bytes);
   // The operand itself, or a row-contiguous copy of it.
   Operand contiguous(const Operand& operand);

@@ -177,6 +177,20 @@ TEST(Transaction, scratch_lives_longer_where_the_ref_is_kept) {
   EXPECT_EQ(t::value_of(*stream, scratch), 3);
 }
 
+TEST(Transaction, scratch_may_have_more_than_two_gibibytes) {
+  Rig rig;
+  const auto stream = rig.stream();
+  if (rig.device->info().memory < 4_GiB) GTEST_SKIP() << "this machine has too little memory";
+  Transaction node = stream->begin();
+  const auto large = node.scratch(2_GiB + 512_B);
+  EXPECT_EQ(large->size(), 2_GiB + 512_B);
+  node.fill(t::part(large, (2_GiB).value, 512, hal::Access::write), std::byte{9});
+  node.commit();
+  std::vector<std::byte> end(512);
+  stream->readback(large, 2_GiB, end);
+  EXPECT_EQ(end, std::vector<std::byte>(512, std::byte{9}));
+}
+
 TEST(Transaction, use_after_move_is_an_error) {
   Rig rig;
   const auto stream = rig.stream();
