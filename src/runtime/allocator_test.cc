@@ -207,6 +207,34 @@ TEST(Allocator, trim_keeps_as_much_as_it_is_told) {
   EXPECT_EQ(bare.allocator->stats().device_buffers, 0U);
 }
 
+TEST(Allocator, what_was_given_back_while_the_device_refused_a_block_is_used) {
+  Ref<hal::Allocation> returned;
+  bool refuse = false;
+  const auto device = hal::CpuDevice::open(
+      {.queues = 1, .helpers = 0, .fail_allocation = [&](const hal::BufferDesc&) -> Failure {
+         if (!refuse) return {};
+         returned.reset();
+         return Failure(ErrorCode::out_of_memory, "refused");
+       }});
+  const auto allocator = make_ref<Allocator>(device, Options{});
+  Allocator::Request first{8_MiB, hal::MemoryKind::device, "first", {}};
+  returned = allocator->allocate(first, Effort::pool).allocation;
+  refuse = true;
+  Allocator::Request second{8_MiB, hal::MemoryKind::device, "second", {}};
+  Allocator::Given given = allocator->allocate(second, Effort::pool);
+  ASSERT_TRUE(given.allocation);
+  EXPECT_EQ(given.allocation->name(), "second");
+  Allocator::Request third{8_MiB, hal::MemoryKind::device, "third", {}};
+  const Allocator::Given none = allocator->allocate(third, Effort::pool);
+  EXPECT_FALSE(none.allocation);
+  EXPECT_EQ(none.refusal.message(), "refused");
+  EXPECT_EQ(third.name, "third") << "kept for the next attempt";
+  EXPECT_EQ(allocator->stats().reserved, 8_MiB) << "what was refused is not counted";
+  EXPECT_EQ(allocator->stats().device_buffers, 1U);
+  given.allocation.reset();
+  const auto garbage = allocator->close();
+}
+
 TEST(Allocator, a_request_larger_than_any_class_finds_no_room) {
   Bare bare;
   EXPECT_FALSE(bare.ask(kMaxBytes, bare.lane).allocation);

@@ -40,6 +40,54 @@ TEST(Map, shows_exactly_the_range_and_writes_reach_later_work) {
   for (size_t i = 0; i < 64; ++i) EXPECT_EQ(bytes[i], i >= 8 && i < 24 ? 3 : 2);
 }
 
+TEST(Map, of_a_range_inside_a_block_is_relative_to_the_allocation_in_bytes_conflicts_and_waits) {
+  Mapped s;
+  const auto y = s.a->allocate(64_B, "y");
+  ASSERT_EQ(y->buffer(), s.x->buffer()) << "so it does not begin where the block begins";
+  ASSERT_GT(y->offset(), 0_B);
+  t::put(*s.a, s.x, 1);
+  t::put(*s.a, y, 2);
+  s.a->synchronize();
+  Gate gate(*s.rig.context);
+  s.b->wait_for(gate.point());
+  s.b->fill(t::part(y, 0, 16, Access::write), std::byte{3});
+  s.b->fill(t::part(y, 32, 32, Access::write), std::byte{3});
+  {
+    Map map = s.a->map(y, {16_B, 16_B}, Access::write, WaitLimit::after({}));
+    EXPECT_EQ(map.bytes().data(), y->host_pointer() + 16) << "beside its neighbours' writers";
+    EXPECT_EQ(map.bytes().front(), std::byte{2});
+    std::ranges::fill(map.bytes(), std::byte{4});
+    EXPECT_THROW(s.a->fill(t::part(y, 16, 1, Access::write), std::byte{}), UsageError);
+    EXPECT_THROW(s.a->fill(t::part(y, 31, 1, Access::write), std::byte{}), UsageError);
+    EXPECT_NO_THROW(s.a->fill(t::part(s.x, 16, 16, Access::write), std::byte{5}));
+    EXPECT_NO_THROW(s.b->fill(t::part(y, 0, 16, Access::write), std::byte{6}));
+    EXPECT_NO_THROW(s.b->fill(t::part(y, 32, 32, Access::write), std::byte{6}));
+  }
+  EXPECT_THROW(s.a->map(y, {15_B, 2_B}, Access::read, WaitLimit::after({})), TimeoutError);
+  EXPECT_THROW(s.a->map(y, {31_B, 2_B}, Access::read, WaitLimit::after({})), TimeoutError);
+  EXPECT_NO_THROW(s.a->map(y, {16_B, 16_B}, Access::read, WaitLimit::after({})));
+  gate.open();
+  const auto bytes = t::bytes_of(*s.b, y);
+  for (size_t i = 0; i < 64; ++i) EXPECT_EQ(bytes[i], i >= 16 && i < 32 ? 4 : 6) << i;
+}
+
+TEST(Map, to_write_heals_exactly_its_range) {
+  Mapped s;
+  const auto y = s.a->allocate(64_B, "y");
+  t::run_explode(s.rig, *s.a, y);
+  ASSERT_TRUE(t::until_done(s.a->flush()));
+  s.rig.context->retire();
+  {
+    Map map = s.a->map(y, {16_B, 16_B}, Access::write, t::patient());
+    std::ranges::fill(map.bytes(), std::byte{4});
+  }
+  std::vector<std::byte> data(16);
+  EXPECT_NO_THROW(s.a->readback(y, 16_B, data));
+  EXPECT_EQ(data, std::vector<std::byte>(16, std::byte{4}));
+  EXPECT_ANY_THROW(s.a->readback(y, 15_B, data));
+  EXPECT_ANY_THROW(s.a->readback(y, 17_B, data));
+}
+
 TEST(Map, to_read_waits_for_writers_only_and_to_write_for_all) {
   Mapped s;
   t::put(*s.a, s.x, 1);
