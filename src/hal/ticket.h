@@ -69,8 +69,8 @@ class Ticket final : public RefCounted {
 // Not thread-safe.
 class Frontier {
  public:
-  // Cost: a scan of the set, which has at most two tickets a lane and, once pruned, beyond a few, one
-  // submitted ticket a queue.
+  // Cost: a scan of the set, which has at most two tickets a lane and, once pruned, beyond a few,
+  // one submitted ticket a queue.
   void add(const Ref<Ticket>& ticket);
   void add(const Frontier& other);
   // Drops what is over.
