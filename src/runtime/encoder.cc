@@ -538,7 +538,7 @@ Ref<hal::Ticket> Encoder::submit_copy(hal::Queue::Turn turn, const hal::Binding&
       sync::Lock history_lock(core_->history_mutex());
       for (const hal::Binding* end : {&from, &to}) {
         // Earlier lives and readers of the bytes are no concern of a copy whose source is written.
-        std::vector<hal::Wait> unneeded;
+        hal::ListWaits unneeded;
         end->allocation->history().add_access(end->range, end->access, s.list.ticket(), unneeded);
         end->allocation->bump_history_version();
       }
