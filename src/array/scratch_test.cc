@@ -51,7 +51,7 @@ TEST(Results, for_which_there_is_no_room_are_named_after_their_operation) {
     std::string_view name() const noexcept override { return "greedy"; }
     void record(Encoder& encoder) const override { (void)encoder.output(0); }
   };
-  const Array x = apply(make_ref<const Greedy>(), {}, OutputType{{1 << 30, 1 << 30}, Dtype::uint8});
+  const Array x = apply(make_ref<const Greedy>(), {}, OutputType{{1 << 30, 1 << 17}, Dtype::uint8});
   EXPECT_THAT([&] { x.eval(); },
               ::testing::ThrowsMessage<OutOfMemoryError>(::testing::HasSubstr("for 'greedy'")));
 }
