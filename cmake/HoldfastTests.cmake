@@ -135,15 +135,16 @@ target_link_libraries(holdfast_kernel_test PRIVATE SPIRV-Tools-static)
 # The other processes of tests that need several.
 holdfast_add_program(holdfast_kernel_child "${PROJECT_SOURCE_DIR}/tests/kernel_child/main.cc")
 target_link_libraries(holdfast_kernel_child PRIVATE holdfast_array)
-function(holdfast_use_kernel_child target)
+# Only the source that starts it is told where it lies: the others stay the same in every clone.
+function(holdfast_use_kernel_child target source)
   add_dependencies(${target} holdfast_kernel_child)
-  target_compile_definitions(${target} PRIVATE
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/${source}" PROPERTIES COMPILE_DEFINITIONS
     "HOLDFAST_KERNEL_CHILD=\"$<TARGET_FILE:holdfast_kernel_child>\"")
 endfunction()
-holdfast_use_kernel_child(holdfast_kernel_test)
+holdfast_use_kernel_child(holdfast_kernel_test src/kernel/scenarios/processes_test.cc)
 holdfast_sources(array_tests TEST src/array)
 holdfast_add_test(holdfast_array_test holdfast_array ${array_tests})
-holdfast_use_kernel_child(holdfast_array_test)
+holdfast_use_kernel_child(holdfast_array_test src/array/scenarios/processes_test.cc)
 file(GLOB workload_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/workloads/*_test.cc")
 holdfast_add_test(holdfast_workloads_test holdfast_workloads ${workload_tests})
 file(GLOB cts_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/*.cc")
