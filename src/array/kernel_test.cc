@@ -6,7 +6,9 @@
 #include "holdfast/array/creation.h"
 #include "holdfast/array/eval.h"
 #include "holdfast/array/ops.h"
+#include "holdfast/array/stream.h"
 #include "holdfast/array/views.h"
+#include "holdfast/hal/devices.h"
 
 namespace holdfast {
 namespace {
@@ -167,6 +169,23 @@ TEST(KernelCalls, fill_outputs_first_where_they_say_so) {
                             .output_dtypes = {float32},
                             .init_value = Scalar(7.5F)})[0];
   EXPECT_THAT(y.to_vector<float>(), ElementsAre(7.5F, 5, 7.5F));
+}
+
+TEST(KernelCalls, do_not_heal_what_a_failed_fill_left_where_they_write_nothing) {
+  const Device device(hal::open_device("adversary(cpu,faults=command@1)").or_raise());
+  const UseStream use(device.default_stream());
+  static const Kernel one({.name = "one_element",
+                           .inputs = {"x"},
+                           .outputs = {"y"},
+                           .source = "y[1] = x[thread_position_in_grid.x];"});
+  const Array x(std::vector<float>{5});
+  const Array y = one({x}, {.grid = {1, 1, 1},
+                            .threadgroup = {1, 1, 1},
+                            .output_shapes = {{3}},
+                            .output_dtypes = {float32},
+                            .init_value = Scalar(7.5F)})[0];
+  EXPECT_THAT([&] { (void)y.to_vector<float>(); },
+              ThrowsMessage<Error>(HasSubstr("fill_elements")));
 }
 
 }  // namespace

@@ -35,6 +35,7 @@ void NodeRecorder::start(Node& node, bool looks_only) {
   looks_only_ = looks_only;
   commands_ = donated_ = copies_ = 0;
   written_ = {};
+  written_memory_.clear();
   taken_.clear();
   own_scratch_ = scratch_.size();
   inputs_.clear();
@@ -242,8 +243,16 @@ std::string_view NodeRecorder::label() const noexcept {
   return node_->label().empty() ? node_->operation().name() : std::string_view(node_->label());
 }
 
-void NodeRecorder::count(const Operand& written) noexcept {
+void NodeRecorder::count(const Operand& written) {
   written_ += size_of(written.dtype()) * static_cast<uint64_t>(written.size());
+  written_memory_.push_back(written.memory_.get());
+}
+
+bool NodeRecorder::has_written(std::span<const Operand> operands) const noexcept {
+  return std::any_of(operands.begin(), operands.end(), [this](const Operand& o) {
+    return std::find(written_memory_.begin(), written_memory_.end(), o.memory_.get()) !=
+           written_memory_.end();
+  });
 }
 
 const kernel::Variant* NodeRecorder::find(const kernel::Kernel& kernel,
@@ -293,6 +302,8 @@ void NodeRecorder::launch(const kernel::Kernel& kernel, const Encoder::Launch& l
       .constants = launch.constants,
       .params = launch.params,
       .work_per_thread = launch.work_per_thread,
+      // What a fill or an earlier kernel left there is part of the result.
+      .keeps_outputs = has_written(launch.outputs),
       .label = node_->label(),
   };
   const kernel::Variant* const variant = find(kernel, full);

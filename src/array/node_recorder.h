@@ -64,7 +64,9 @@ class NodeRecorder {
   void launch(const kernel::Kernel& kernel, const Encoder::Launch& launch);
   const kernel::Variant* find(const kernel::Kernel& kernel, const kernel::Launch& launch);
   hal::Binding bind(const Operand& operand, hal::Access access) const;
-  void count(const Operand& written) noexcept;
+  void count(const Operand& written);
+  // Whether a command of this node has written to one of them before.
+  bool has_written(std::span<const Operand> operands) const noexcept;
   std::string_view label() const noexcept;
 
   const std::vector<Node::Spent>& spent_;
@@ -80,6 +82,7 @@ class NodeRecorder {
   uint32_t donated_ = 0;
   uint32_t copies_ = 0;
   Bytes written_;
+  boost::container::small_vector<const hal::Allocation*, 4> written_memory_;  // by this node
   std::vector<kernel::VariantCache::Wanted> lacking_;
   // The variants found last, newest first: a graph is often made of few kernels.
   struct Found {

@@ -221,7 +221,8 @@ void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
     const Bound& bound = checked.bound(use);
     bounds.push_back(&bound);
     // An output with gaps leaves what lies in them as it was: it must be good before.
-    const bool keeps_some = use.access == hal::Access::write && !bound.dense;
+    const bool keeps_some =
+        use.access == hal::Access::write && (!bound.dense || launch.keeps_outputs);
     const hal::Access access = keeps_some ? hal::Access::read_write : use.access;
     bindings.push_back({bound.array->memory, bound.range, access, /*slot=*/-1});
   }

@@ -38,6 +38,8 @@ struct Launch {
   // How many times the work of a short one a thread does, roughly: devices that run several threads
   // as one piece then take fewer. Changes no result.
   uint32_t work_per_thread = 1;
+  // The kernel may leave elements of its outputs as they were: these count as read, too.
+  bool keeps_outputs = false;
   std::string_view label{};
 };
 
