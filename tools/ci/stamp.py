@@ -78,7 +78,7 @@ def main() -> int:
     parser.add_argument("name")
     parser.add_argument("--with", dest="texts", action="append", default=[])
     parser.add_argument("paths", nargs="*")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     path = stamp_file(arguments.name, key(arguments.name, arguments.texts, arguments.paths))
     if arguments.verb == "check":
         return 0 if path.exists() else 1
