@@ -87,6 +87,11 @@ int exit_called_by_a_worker(const std::string& device) {
 }  // namespace
 
 int main() {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  std::fputs("skipped: what an ended thread had is never freed, and no sanitizer sees it end\n",
+             stderr);
+  return 77;
+#endif
   std::vector<holdfast::testing::ProcessCase> cases;
   for (const char* device : {"cpu", "vulkan"}) {
     const auto add = [&](const char* name, int (*run)(const std::string&)) {

@@ -135,6 +135,9 @@ template <typename Raised>
 }
 
 TEST(AtExitDeathTest, a_closed_error_that_nobody_catches_ends_its_thread_alone) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "what the thread had is never freed, and no sanitizer sees it end";
+#endif
   EXPECT_EXIT(exit_while_a_thread_raises<ClosedError>(), testing::ExitedWithCode(0),
               testing::HasSubstr("joined."));
 }
