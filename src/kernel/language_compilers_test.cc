@@ -17,6 +17,10 @@ using ::testing::ElementsAre;
 // Why kernels cannot be compiled with the program; empty where they can.
 std::string why_not(const std::string& program) {
   if (find_program(program).empty()) return program + " is not on the PATH";
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  // Kernels are built with the sanitizer, too, and its runtime must be the one of this program.
+  if (!program.starts_with("g++")) return "the sanitizer of this program is that of g++";
+#endif
   const auto found = CppCompiler::find();
   return found ? "" : found.failure().message();
 }
