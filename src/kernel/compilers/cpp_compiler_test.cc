@@ -441,6 +441,9 @@ TEST(CppCompiler, exit_while_it_runs_leaves_no_folder) {
 }
 
 TEST(CppCompiler, what_a_killed_process_leaves_is_removed_by_the_next) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a forked child with threads is beyond ThreadSanitizer";
+#endif
   const Busy busy;
   const int status = busy.run([] {
     std::signal(SIGINT, SIG_DFL);  // NOLINT(cert-err33-c): programs in the background ignore it
