@@ -211,8 +211,8 @@ foreach(source IN LISTS program_sources)
   target_link_libraries(holdfast_program_${name} PRIVATE holdfast_array)
   add_test(NAME Program.${name} COMMAND holdfast_program_${name})
   set(labels quick)
-  # ThreadSanitizer does not follow a forked child that has threads, and no sanitizer one that is
-  # forked while others are inside the dynamic loader.
+  # ThreadSanitizer does not follow a forked child that has threads. forks_while_devices_open does not
+  # end under AddressSanitizer; the cause is not known, so it proves nothing there yet.
   if(NOT name STREQUAL "forks_while_devices_open" AND
       NOT (HOLDFAST_SANITIZE MATCHES "thread" AND name IN_LIST forking_programs))
     list(APPEND labels sanitize)
