@@ -32,10 +32,11 @@ struct Prepared {
   std::span<const std::byte> parameters;
   uint64_t units = 0;  // groups, or one
   uint64_t expected_ns = 0;
-  bool failed = false;  // some unit of it has: others need not run; see has_failed()
+  uint64_t failed_unit = kNone;  // the lowest that has: none above needs to run; see first_failed()
 
+  static constexpr uint64_t kNone = ~uint64_t{0};
   // Threads that run units of one command share it.
-  std::atomic_ref<bool> has_failed() { return std::atomic_ref<bool>(failed); }
+  std::atomic_ref<uint64_t> first_failed() { return std::atomic_ref<uint64_t>(failed_unit); }
 };
 
 class ListRun {
@@ -89,7 +90,7 @@ class ListRun {
     if (wave_size_ == wave_.size()) wave_.emplace_back();
     Prepared& p = wave_[wave_size_];
     p.command = &command;
-    p.failed = false;
+    p.failed_unit = Prepared::kNone;
     const auto bindings = command.bindings();
     for (size_t i = 0; i < bindings.size(); ++i) p.bindings[i] = host_bytes(bindings[i]);
     p.parameters = command.parameters_from_replay
@@ -149,6 +150,7 @@ class ListRun {
     });
   }
 
+  // Where a unit fails, `begin` is that unit.
   void run_units(Prepared& p, uint64_t begin, uint64_t end) {
     const Queue::Executing executing(queue_);
     try {
@@ -172,24 +174,25 @@ class ListRun {
         default: break;
       }
     } catch (const std::exception& error) {
-      fail(p, error.what());
+      fail(p, begin, error.what());
     } catch (...) {
-      fail(p, "an exception that is no std::exception");
+      fail(p, begin, "an exception that is no std::exception");
     }
   }
 
-  void run_groups(Prepared& p, uint64_t begin, uint64_t end) {
+  void run_groups(Prepared& p, uint64_t& group, uint64_t end) {
+    const uint64_t begin = group;
     auto& pipeline = *static_cast<CpuPipeline*>(p.command->pipeline);
     const Groups groups = p.command->groups;
     HostGroup call{{}, groups, {p.bindings.data(), p.command->binding_count}, p.parameters};
     const bool sample = pipeline.wants_sample();
     const bool profiled = pipeline.profile().enabled();
     const sync::TimePoint start = sample || profiled ? sync::now() : sync::TimePoint();
-    for (uint64_t i = begin; i < end; ++i) {
-      if (halted() || p.has_failed().load(std::memory_order_relaxed)) return;
-      call.group = {static_cast<uint32_t>(i % groups.x),
-                    static_cast<uint32_t>(i / groups.x % groups.y),
-                    static_cast<uint32_t>(i / groups.x / groups.y)};
+    for (; group < end; ++group) {
+      if (halted() || group > p.first_failed().load(std::memory_order_relaxed)) return;
+      call.group = {static_cast<uint32_t>(group % groups.x),
+                    static_cast<uint32_t>(group / groups.x % groups.y),
+                    static_cast<uint32_t>(group / groups.x / groups.y)};
       pipeline.function()(call);
     }
     if (!sample && !profiled) return;
@@ -201,19 +204,26 @@ class ListRun {
     }
   }
 
-  // Of a command that fails in several groups, the first failure counts.
-  void fail(Prepared& p, const std::string& why) {
+  // Of a command that fails in several groups, the first group's failure counts, whichever thread
+  // met one first: what a user reads does not depend on timing.
+  void fail(Prepared& p, uint64_t unit, const std::string& why) {
     auto failures = failures_.lock();
-    if (p.has_failed().exchange(true, std::memory_order_relaxed)) return;
+    if (unit >= p.first_failed().load(std::memory_order_relaxed)) return;
+    p.first_failed().store(unit, std::memory_order_relaxed);
     const Command& c = *p.command;
     std::string what = c.kind == CommandKind::dispatch
                            ? c.pipeline->describe()
                            : fmt::format("a {} command", to_string(c.kind));
     if (!c.label().empty()) what += fmt::format(", labelled '{}',", c.label());
-    failures->emplace_back(
-        &c,
-        Failure(ErrorCode::execution, fmt::format("{} failed as command {} of {}: {}", what,
-                                                  commands_.index_of(c), replay_.describe(), why)));
+    Failure failure(ErrorCode::execution,
+                    fmt::format("{} failed as command {} of {}: {}", what, commands_.index_of(c),
+                                replay_.describe(), why));
+    const auto known = std::ranges::find(*failures, &c, &std::pair<const Command*, Failure>::first);
+    if (known != failures->end()) {
+      known->second = std::move(failure);
+    } else {
+      failures->emplace_back(&c, std::move(failure));
+    }
     any_failed_.store(true, std::memory_order_relaxed);
   }
 

@@ -9,7 +9,7 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 struct CpuRig {
   Ref<CpuDevice> device;
@@ -57,6 +57,28 @@ TEST(CtsCpu, an_exception_of_a_host_function_is_the_cause_in_words) {
   EXPECT_EQ(point.failure().code(), ErrorCode::execution);
   for (const char* part : {"divided by zero", "divide", "my label", "my list"}) {
     EXPECT_THAT(point.failure().message(), HasSubstr(part));
+  }
+}
+
+TEST(CtsCpu, of_several_groups_that_fail_the_first_is_named_whichever_failed_first) {
+  CpuOptions options;
+  options.helpers = 1;
+  CpuRig rig(options);
+  for (int i = 0; i < 20; ++i) {
+    const auto later_one_fails = std::make_shared<Counter>();
+    auto work = rig.list();
+    const auto kernel = rig.pipeline([later_one_fails](const HostGroup& call) {
+      if (call.group.x == 1) {
+        later_one_fails->add();
+        throw std::runtime_error("in group one");
+      }
+      EXPECT_TRUE(later_one_fails->reaches(1));
+      throw std::runtime_error("in group zero");
+    });
+    work.dispatch(kernel, {}, {}, {2, 1, 1});
+    const Point point = rig.queue->submit(work).or_raise();
+    ASSERT_TRUE(failed(point));
+    ASSERT_THAT(point.failure().message(), HasSubstr("in group zero"));
   }
 }
 
