@@ -26,14 +26,31 @@ if(PROJECT_IS_TOP_LEVEL)
 endif()
 
 if(HOLDFAST_SANITIZE)
-  add_compile_options(-fsanitize=${HOLDFAST_SANITIZE} -fno-sanitize-recover=all
-    -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${HOLDFAST_SANITIZE})
 endif()
+# holdfast_sanitize(<target>): as HOLDFAST_SANITIZE says, unless holdfast_not_sanitized is set.
+function(holdfast_sanitize target)
+  if(HOLDFAST_SANITIZE AND NOT holdfast_not_sanitized)
+    target_compile_options(${target} PRIVATE -fsanitize=${HOLDFAST_SANITIZE} -fno-sanitize-recover=all
+      -fno-omit-frame-pointer)
+    if(HOLDFAST_SANITIZE MATCHES "undefined" AND NOT HOLDFAST_SANITIZE_ALL)
+      # They double the time that compiling takes, and AddressSanitizer stops at most of what they find.
+      target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,vptr)
+    endif()
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # The flow analysis behind it is not reliable on instrumented code.
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    endif()
+  endif()
+endfunction()
 
 # Sources say "holdfast/base/ref.h" both here and once installed.
 file(MAKE_DIRECTORY "${PROJECT_BINARY_DIR}/include")
 file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/include/holdfast" SYMBOLIC)
+
+if(HOLDFAST_JOIN)
+  include_directories("${PROJECT_SOURCE_DIR}")
+endif()
 
 function(holdfast_set_warnings target)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wconversion
@@ -47,16 +64,16 @@ function(holdfast_set_warnings target)
       # boost::container's inline storage.
       target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overread -Wno-stringop-overflow)
     endif()
-    if(HOLDFAST_SANITIZE)
-      # The flow analysis behind it is not reliable on instrumented code.
-      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+    if(HOLDFAST_JOIN)
+      # One takes an included source for a header; the other sees the names of sources beside it.
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage -Wno-shadow)
     endif()
   endif()
 endfunction()
 
 # holdfast_add_library(<target> <exported name> [<source>...])
 function(holdfast_add_library target export_name)
-  set(sources ${ARGN})
+  holdfast_join(sources ${target} ${ARGN})
   if(NOT sources)
     # A layer may consist of headers alone; an archive needs one object.
     set(sources "${PROJECT_BINARY_DIR}/empty.cc")
@@ -70,12 +87,14 @@ function(holdfast_add_library target export_name)
     "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>"
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")
   holdfast_set_warnings(${target})
+  holdfast_sanitize(${target})
 endfunction()
 
 # holdfast_add_program(<target> <source>...)
 function(holdfast_add_program target)
   add_executable(${target} ${ARGN})
   holdfast_set_warnings(${target})
+  holdfast_sanitize(${target})
 endfunction()
 
 # holdfast_precompile(<target> TEST|LIBRARY): the target's sources begin with headers of the standard
@@ -98,7 +117,7 @@ function(holdfast_precompile target kind)
   endif()
   get_target_property(options ${target} COMPILE_OPTIONS)
   get_target_property(type ${target} TYPE)
-  string(SHA256 digest "${kind} ${type} ${holdfast_precompiled_${kind}} ${options} ${HOLDFAST_SANITIZE}
+  string(SHA256 digest "${kind} ${type} ${holdfast_precompiled_${kind}} ${options}
     ${CMAKE_CXX_FLAGS} ${CMAKE_CXX_FLAGS_RELWITHDEBINFO} ${CMAKE_BUILD_TYPE}
     ${CMAKE_CXX_COMPILER_ID} ${CMAKE_CXX_COMPILER_VERSION} ${fmt_VERSION} ${GTest_VERSION}")
   string(SUBSTRING "${digest}" 0 12 name)

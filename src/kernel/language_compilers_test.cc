@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/kernel/compilers/cpp_compiler.h"
 #include "holdfast/kernel/compilers/subprocess.h"
 #include "holdfast/kernel/language_rig_test.h"
@@ -17,10 +18,10 @@ using ::testing::ElementsAre;
 // Why kernels cannot be compiled with the program; empty where they can.
 std::string why_not(const std::string& program) {
   if (find_program(program).empty()) return program + " is not on the PATH";
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   // Kernels are built with the sanitizer, too, and its runtime must be the one of this program.
-  if (!program.starts_with("g++")) return "the sanitizer of this program is that of g++";
-#endif
+  if (has_sanitizer() && !program.starts_with("g++")) {
+    return "the sanitizer of this program is that of g++";
+  }
   const auto found = CppCompiler::find();
   return found ? "" : found.failure().message();
 }

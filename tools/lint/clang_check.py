@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -40,8 +41,16 @@ def without_precompiled_header(arguments):
     return kept
 
 
+def sources_of(file: pathlib.Path):
+    """The source itself, or those that a file of the build includes (holdfast_join)."""
+    if not file.is_relative_to(BUILD / "joined"):
+        return [file]
+    return [ROOT / name for name in re.findall(r'#include "([^"]*)"', file.read_text())]
+
+
 def commands():
-    """file -> compiler arguments, without launcher, output and dependency file."""
+    """file -> compiler arguments, without launcher, output and dependency file; the same whether
+    sources are compiled one by one or joined."""
     result = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
         arguments = shlex.split(entry["command"])
@@ -50,9 +59,11 @@ def commands():
         arguments = without_precompiled_header(arguments[compiler:])
         output = arguments.index("-o")
         del arguments[output:output + 2]
-        file = pathlib.Path(entry["file"])
-        if file.is_relative_to(ROOT) and not file.is_relative_to(ROOT / "build"):
-            result[str(file.relative_to(ROOT))] = arguments
+        for file in sources_of(pathlib.Path(entry["file"])):
+            if file.is_relative_to(ROOT) and not file.is_relative_to(ROOT / "build"):
+                result[str(file.relative_to(ROOT))] = [
+                    str(file) if a == entry["file"] else a for a in arguments
+                    if a not in ("-Wno-subobject-linkage", "-Wno-shadow")]
     return result
 
 
@@ -69,51 +80,35 @@ class Contents:
     """The bytes of the project's files, as digests; each is read once."""
 
     def __init__(self):
-        self._digests = {}
-        self._headers = sorted(
-            p for folder in ("src", "include", "tools")
-            for p in (ROOT / folder).rglob("*.h"))
-        self._dependencies = self._from_ninja()
+        self._read = {}
 
-    @staticmethod
-    def _from_ninja():
-        """object -> what it was made from, as the build found out."""
-        answer = subprocess.run(["ninja", "-C", str(BUILD), "-t", "deps"], capture_output=True,
-                                text=True, check=False)
-        result, source = {}, None
-        for line in answer.stdout.splitlines():
-            if line and not line.startswith(" "):
-                source, known = None, line.endswith("(VALID)")
-                current = []
-            elif line.strip():
-                path = os.path.normpath(os.path.join(BUILD, line.strip()))
-                path = os.path.realpath(path)
-                if source is None:
-                    source = path
-                    if known:
-                        result[source] = current
-                if path.startswith(str(ROOT) + os.sep):
-                    current.append(path)
-        return result
-
-    def digest(self, path) -> bytes:
-        path = str(path)
-        if path not in self._digests:
-            data = pathlib.Path(path).read_bytes()
-            self._digests[path] = hashlib.sha256(data).digest()
-        return self._digests[path]
+    def _look(self, path: pathlib.Path):
+        """(digest, the project's files that it includes)"""
+        if path not in self._read:
+            data = path.read_bytes()
+            included = []
+            for name in re.findall(rb'^ *# *include ["<]([^">]*)[">]', data, re.MULTILINE):
+                name = name.decode()
+                places = [ROOT / "src" / name.removeprefix("holdfast/"), ROOT / "include" / name,
+                          path.parent / name, ROOT / "tools" / name, BUILD / "text" / name,
+                          BUILD / "spirv" / name]
+                included += [place for place in places if place.is_file()][:1]
+            self._read[path] = (hashlib.sha256(data).digest(), included)
+        return self._read[path]
 
     def key(self, parts, file: str) -> str:
-        source = str(ROOT / file)
-        needed = self._dependencies.get(source)
-        if needed is None:  # not built yet: any header may matter
-            needed = [source, *map(str, self._headers)]
+        found, todo = set(), [ROOT / file]
+        while todo:
+            path = todo.pop()
+            if path not in found:
+                found.add(path)
+                todo += self._look(path)[1]
         whole = hashlib.sha256()
         for part in parts:
             stamp.add(whole, part)
-        for path in sorted(set(needed)):
+        for path in sorted(found):
             stamp.add(whole, os.path.relpath(path, ROOT).encode())
-            stamp.add(whole, self.digest(path))
+            stamp.add(whole, self._look(path)[0])
         return whole.hexdigest()
 
 

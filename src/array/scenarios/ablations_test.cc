@@ -9,6 +9,7 @@
 #include <array>
 
 #include "holdfast/array/scenarios/array_rig_test.h"
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/simulation/explore.h"
 
 namespace holdfast {
@@ -80,12 +81,12 @@ void an_array_given_away_and_kept(testing::World& world) {
   if (y.to_vector<float>() != std::vector<float>{2, 4, 6, 8}) world.fail("the result is wrong");
 }
 
-struct Case {
+struct KillingScenario {
   const char* name;
   void (*body)(testing::World&);
 };
-constexpr Case kScratch{"nine_operations_with_scratch", nine_operations_with_scratch};
-constexpr Case kGiven{"an_array_given_away_and_kept", an_array_given_away_and_kept};
+constexpr KillingScenario kScratch{"nine_operations_with_scratch", nine_operations_with_scratch};
+constexpr KillingScenario kGiven{"an_array_given_away_and_kept", an_array_given_away_and_kept};
 
 ARRAY_SCENARIO(mlx_pr_3462_nine_operations_with_scratch) { kScratch.body(world); }
 ARRAY_SCENARIO(an_array_given_away_and_kept) { kGiven.body(world); }
@@ -95,8 +96,8 @@ ARRAY_SCENARIO(an_array_given_away_and_kept) { kGiven.body(world); }
 struct AblationCase {
   Ablation ablation;
   const char* stands_for;
-  Case scenario;     // the one that kills it
-  const char* says;  // part of what it then says
+  KillingScenario scenario;  // the one that kills it
+  const char* says;          // part of what it then says
 };
 constexpr std::array kCases{
     AblationCase{Ablation::scratch_not_held,
@@ -114,9 +115,8 @@ void PrintTo(const AblationCase& ablation, std::ostream* out) {
 class ArrayAblation : public ::testing::TestWithParam<AblationCase> {};
 
 TEST_P(ArrayAblation, is_killed_by_its_scenario_every_time) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "what is missing is then the sanitizer's to report, and ends the process";
-#endif
+  if (has_sanitizer())
+    GTEST_SKIP() << "what is missing is then the sanitizer's to report, and ends the process";
   const AblationCase& ablation = GetParam();
   const auto explore = [&] {
     const ScopedAblation off(ablation.ablation);

@@ -5,16 +5,13 @@
 #include <optional>
 
 #include "holdfast/array/scenarios/random_graphs_run_test.h"
+#include "holdfast/base/sanitizers.h"
 
 // Makes programs, runs each in every mode, and makes one that fails small.
 namespace holdfast::random_graphs {
 
 // How much of everything. The numbers keep the quick tests of one build within 15 seconds.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr uint64_t kPrograms = 15;
-#else
-constexpr uint64_t kPrograms = 60;
-#endif
+inline const uint64_t kPrograms = has_sanitizer() ? 15 : 60;
 constexpr uint64_t kSchedules = 8;
 constexpr uint64_t kLongest = 60;   // ops
 constexpr uint64_t kNightly = 100;  // times as many programs

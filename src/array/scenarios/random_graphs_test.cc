@@ -7,6 +7,7 @@
 #include "holdfast/array/scenarios/random_graphs_search_test.h"
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/env.h"
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/clock.h"
 
 namespace holdfast::random_graphs {
@@ -172,6 +173,7 @@ void expect_found(Ablation missing) {
 }
 
 TEST(RandomGraphs, find_the_same_program_again_from_the_same_seed) {
+  if (has_sanitizer()) GTEST_SKIP() << "the search is the same, and takes minutes";
   const ScopedAblation ablation(Ablation::hazards_by_view);
   const Verdict first = check(search(400));
   const Verdict again = check(search(400));
@@ -181,9 +183,8 @@ TEST(RandomGraphs, find_the_same_program_again_from_the_same_seed) {
 }
 
 TEST(RandomGraphs, find_out_where_a_safety_is_missing) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "what is missing is then the sanitizer's to report, and ends the process";
-#endif
+  if (has_sanitizer())
+    GTEST_SKIP() << "what is missing is then the sanitizer's to report, and ends the process";
   // The control: what the others find is the ablation's doing.
   ASSERT_EQ(check(search(100)).failure, "");
   for (const Ablation missing :

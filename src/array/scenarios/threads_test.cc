@@ -8,6 +8,7 @@
 #include <string>
 
 #include "holdfast/array/scenarios/array_kernels_test.h"
+#include "holdfast/base/sanitizers.h"
 
 // Many threads, and processes that forked.
 namespace holdfast {
@@ -162,9 +163,8 @@ class Child {
 };
 
 TEST(Scenario, a_forked_child_is_refused_its_parents_arrays_and_opens_a_device_of_its_own) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer starts no thread in a child of a process that had some";
-#endif
+  if (has_thread_sanitizer())
+    GTEST_SKIP() << "ThreadSanitizer starts no thread in a child of a process that had some";
   const Device parents = device("cpu");
   auto x = std::make_unique<Array>(Floats(kLength, 3.0F), Shape{kLength}, "x", parents);
   auto made = std::make_unique<Array>(run(plus_one(), *x));

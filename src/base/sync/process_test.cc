@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "holdfast/base/error.h"
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/thread.h"
 
 namespace holdfast::sync {
@@ -55,7 +56,7 @@ TEST(AtExitDeathTest, actions_run_in_reverse_order_when_the_process_exits) {
         say_at_exit("second.");
         std::exit(0);
       },
-      testing::ExitedWithCode(0), testing::HasSubstr("second.first."));
+      ::testing::ExitedWithCode(0), ::testing::HasSubstr("second.first."));
 }
 
 TEST(AtExitDeathTest, an_action_registered_by_an_action_still_runs) {
@@ -65,7 +66,7 @@ TEST(AtExitDeathTest, an_action_registered_by_an_action_still_runs) {
         at_exit([] { say_at_exit("late."); });
         std::exit(0);
       },
-      testing::ExitedWithCode(0), testing::HasSubstr("late.last."));
+      ::testing::ExitedWithCode(0), ::testing::HasSubstr("late.last."));
 }
 
 TEST(AtExitDeathTest, nothing_runs_after_an_immediate_exit) {
@@ -74,13 +75,12 @@ TEST(AtExitDeathTest, nothing_runs_after_an_immediate_exit) {
         say_at_exit("spoken");
         _exit(0);
       },
-      testing::ExitedWithCode(0), testing::Not(testing::HasSubstr("spoken")));
+      ::testing::ExitedWithCode(0), ::testing::Not(::testing::HasSubstr("spoken")));
 }
 
 TEST(NoFork, a_fork_waits_for_other_threads_that_have_one) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "ThreadSanitizer takes the parent's threads for leaks of the child";
-#endif
+  if (has_thread_sanitizer())
+    GTEST_SKIP() << "ThreadSanitizer takes the parent's threads for leaks of the child";
   std::atomic<bool> inside{false};
   std::atomic<bool> left{false};
   Thread other("other", [&] {
@@ -138,16 +138,15 @@ template <typename Raised>
 }
 
 TEST(AtExitDeathTest, a_closed_error_that_nobody_catches_ends_its_thread_alone) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "what the thread had is never freed, and no sanitizer sees it end";
-#endif
-  EXPECT_EXIT(exit_while_a_thread_raises<ClosedError>(), testing::ExitedWithCode(0),
-              testing::HasSubstr("joined."));
+  if (has_sanitizer())
+    GTEST_SKIP() << "what the thread had is never freed, and no sanitizer sees it end";
+  EXPECT_EXIT(exit_while_a_thread_raises<ClosedError>(), ::testing::ExitedWithCode(0),
+              ::testing::HasSubstr("joined."));
 }
 
 TEST(AtExitDeathTest, any_other_exception_ends_the_process_as_ever) {
-  EXPECT_EXIT(exit_while_a_thread_raises<UsageError>(), testing::KilledBySignal(SIGABRT),
-              testing::HasSubstr("it is closed"));
+  EXPECT_EXIT(exit_while_a_thread_raises<UsageError>(), ::testing::KilledBySignal(SIGABRT),
+              ::testing::HasSubstr("it is closed"));
 }
 
 TEST(AtExitDeathTest, so_does_a_closed_error_of_the_exiting_thread) {
@@ -156,7 +155,7 @@ TEST(AtExitDeathTest, so_does_a_closed_error_of_the_exiting_thread) {
         at_exit([] { throw ClosedError("too late"); });
         std::exit(0);
       },
-      testing::KilledBySignal(SIGABRT), testing::HasSubstr("too late"));
+      ::testing::KilledBySignal(SIGABRT), ::testing::HasSubstr("too late"));
 }
 
 TEST(AtExitDeathTest, a_closed_error_before_the_exit_ends_the_process_as_ever) {
@@ -166,7 +165,7 @@ TEST(AtExitDeathTest, a_closed_error_before_the_exit_ends_the_process_as_ever) {
         std::thread([] { throw ClosedError("early"); }).join();
         std::exit(0);
       },
-      testing::KilledBySignal(SIGABRT), testing::HasSubstr("early"));
+      ::testing::KilledBySignal(SIGABRT), ::testing::HasSubstr("early"));
 }
 
 }  // namespace

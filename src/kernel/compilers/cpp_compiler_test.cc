@@ -16,6 +16,7 @@
 #include <fstream>
 #include <functional>
 
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/unique_fd.h"
 #include "holdfast/kernel/compilers/private_folder.h"
@@ -430,9 +431,8 @@ struct Busy {
 };
 
 TEST(CppCompiler, exit_while_it_runs_leaves_no_folder) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "at exit a sanitizer reports what the thread that compiles still has";
-#endif
+  if (has_sanitizer())
+    GTEST_SKIP() << "at exit a sanitizer reports what the thread that compiles still has";
   const Busy busy;
   const int status = busy.run([] { std::exit(7); });  // NOLINT(concurrency-mt-unsafe): see there
   EXPECT_EQ(WEXITSTATUS(status), 7);
@@ -441,9 +441,8 @@ TEST(CppCompiler, exit_while_it_runs_leaves_no_folder) {
 }
 
 TEST(CppCompiler, what_a_killed_process_leaves_is_removed_by_the_next) {
-#if defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a forked child with threads is beyond ThreadSanitizer";
-#endif
+  if (has_thread_sanitizer())
+    GTEST_SKIP() << "a forked child with threads is beyond ThreadSanitizer";
   const Busy busy;
   const int status = busy.run([] {
     std::signal(SIGINT, SIG_DFL);  // NOLINT(cert-err33-c): programs in the background ignore it

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "holdfast/base/env.h"
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/kernel/compilers/cpp_diagnostics.h"
 #include "holdfast/kernel/cpu/loaded_kernel.h"
@@ -104,9 +105,7 @@ Result<std::shared_ptr<const SharedObject>> load_with_symbols(const CompileJob& 
 CppOptions CpuToolchain::Options::default_options() {
   CppOptions options;
   options.debug = env::flag("HOLDFAST_CPU_DEBUG").value_or(false);
-#if defined(__SANITIZE_ADDRESS__)
-  options.sanitize = true;
-#endif
+  options.sanitize = has_address_sanitizer();
   return options;
 }
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <numeric>
 
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/cpu/cpu_executor.h"
 #include "holdfast/runtime/context.h"
@@ -195,16 +196,16 @@ TEST_F(CpuToolchainTest, an_error_in_the_text_is_shown_at_the_authors_line) {
 TEST_F(CpuToolchainTest, both_compilers_are_understood) {
   const Variable cxx("CXX", "clang++-16");
   if (!CppCompiler::find()) GTEST_SKIP() << "no clang++-16 here";
-#if defined(__SANITIZE_ADDRESS__)
-  // Kernels are compiled with the sanitizer then, whose runtime is a package of its own.
-  const TemporaryFolder folder;
-  const std::string probe = "clang++-16 -fsanitize=address -fPIC -shared -x c++ /dev/null -o " +
-                            (folder.path() / "probe.so").native() + " 2>/dev/null";
-  // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): a fixed command of a test
-  if (std::system(probe.c_str()) != 0) {
-    GTEST_SKIP() << "clang++-16 is here without its sanitizer's runtime (libclang-rt-16-dev)";
+  if (has_address_sanitizer()) {
+    // Kernels are compiled with the sanitizer then, whose runtime is a package of its own.
+    const TemporaryFolder folder;
+    const std::string probe = "clang++-16 -fsanitize=address -fPIC -shared -x c++ /dev/null -o " +
+                              (folder.path() / "probe.so").native() + " 2>/dev/null";
+    // NOLINTNEXTLINE(concurrency-mt-unsafe,cert-env33-c): a fixed command of a test
+    if (std::system(probe.c_str()) != 0) {
+      GTEST_SKIP() << "clang++-16 is here without its sanitizer's runtime (libclang-rt-16-dev)";
+    }
   }
-#endif
   EXPECT_EQ(run(job_of(kTwice))[3], 6.0F);
   EXPECT_EQ(refusal_of(job_of("float a = x[g];\n\ty[g] = a + foo(a);")),
             "kernel 'k' (x: float32[1] -> y: float32[1]) does not compile; correct its text:\n"
@@ -376,9 +377,9 @@ TEST_F(CpuToolchainTest, trouble_with_the_compiler_names_the_kernel) {
   }
 }
 
-#if defined(__SANITIZE_ADDRESS__)
 // The kernel is instrumented as well, and reports name the author's file.
 TEST(CpuToolchainDeathTest, an_index_out_of_bounds_is_reported_at_the_authors_line) {
+  if (!has_address_sanitizer()) GTEST_SKIP() << "only AddressSanitizer reports it";
   const std::filesystem::path folder =
       std::filesystem::temp_directory_path() / ("holdfast-asan-" + std::to_string(::getpid()));
   std::filesystem::create_directory(folder);
@@ -401,7 +402,6 @@ TEST(CpuToolchainDeathTest, an_index_out_of_bounds_is_reported_at_the_authors_li
   }
   std::filesystem::remove_all(folder);
 }
-#endif
 
 TEST(Toolchain, the_device_decides_which) {
   const auto cpu = hal::CpuDevice::open({.queues = 1, .helpers = 0});

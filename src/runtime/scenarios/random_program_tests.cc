@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "holdfast/base/ablation.h"
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/runtime/scenarios/random_programs.h"
 #include "holdfast/testing/scenario.h"
@@ -18,17 +19,13 @@ namespace {
 
 // How much of everything. The numbers keep all properties of one build within 15 seconds, and those
 // of an instrumented one, which is slower by far, within a minute.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kPrograms = 150;
-#else
-constexpr int kPrograms = 1000;
-#endif
+const int kPrograms = has_sanitizer() ? 150 : 1000;
 constexpr uint64_t kSchedules = 4;
 constexpr int kLongest = 60;  // ops
 constexpr uint64_t kMostShrinks = 2000;
 constexpr int kNightly = 50;  // times as many
 // On Vulkan each run opens a device, which takes longer than all else in it.
-constexpr int kVulkanPrograms = kPrograms / 10;
+const int kVulkanPrograms = kPrograms / 10;
 constexpr uint64_t kVulkanSchedules = 2;
 
 rc::Gen<unsigned> below(unsigned n) { return rc::gen::inRange(0U, n); }
