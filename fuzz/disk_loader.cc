@@ -80,7 +80,7 @@ std::string changed(std::string file, FuzzedDataProvider& input) {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   static const Folder folder;
-  static const auto before = log::set_sink([](const log::Message&) {});
+  static const auto before = logging::set_sink([](const logging::Message&) {});
   FuzzedDataProvider input(data, size);
   static kernel::DiskCache cache(folder.path() / "kernels");
 

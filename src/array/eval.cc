@@ -358,7 +358,7 @@ class Evaluation {
       throw;
     } catch (const Error& error) {
       // What the list would have written is poisoned, and says so to whoever depends on it.
-      log::note(log::Topic::device, "an evaluation could not submit: {}", error.what());
+      logging::note(logging::Topic::device, "an evaluation could not submit: {}", error.what());
     }
   }
 

@@ -14,8 +14,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr int64_t kLowest = std::numeric_limits<int64_t>::min();
-constexpr int64_t kHighest = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLowestIndex = std::numeric_limits<int64_t>::min();
+constexpr int64_t kHighestIndex = std::numeric_limits<int64_t>::max();
 constexpr int64_t kMaxLength = std::numeric_limits<int32_t>::max();
 
 TEST(Dims, print_as_python_tuples) {
@@ -57,19 +57,20 @@ TEST(Layout, without_elements_the_largest_lengths_do_not_overflow) {
   const Layout layout = Layout::row_contiguous(shape);
   EXPECT_TRUE(layout.is_row_contiguous());
   EXPECT_FALSE(layout.has_negative_strides());
-  EXPECT_EQ(slice(layout, std::vector<Slice>{{.start = 5, .step = kHighest}}).shape[0], 1);
+  EXPECT_EQ(slice(layout, std::vector<Slice>{{.start = 5, .step = kHighestIndex}}).shape[0], 1);
   EXPECT_EQ(reach(layout), (Reach{0, -1}));
 }
 
 TEST(Layout, a_reach_beyond_all_numbers_is_refused) {
-  EXPECT_THROW(reach({{3}, {kHighest / 2}, 2}), UsageError);
-  EXPECT_THROW(reach({{kMaxLength}, {kLowest}, 0}), UsageError);
-  EXPECT_THROW(as_strided({4}, {kHighest}, 0, 10), UsageError);
-  EXPECT_EQ(reach({{1}, {kLowest}, 7}), (Reach{7, 7}));
+  EXPECT_THROW(reach({{3}, {kHighestIndex / 2}, 2}), UsageError);
+  EXPECT_THROW(reach({{kMaxLength}, {kLowestIndex}, 0}), UsageError);
+  EXPECT_THROW(as_strided({4}, {kHighestIndex}, 0, 10), UsageError);
+  EXPECT_EQ(reach({{1}, {kLowestIndex}, 7}), (Reach{7, 7}));
 }
 
 TEST(Layout, without_elements_no_stride_and_no_offset_lies_outside_the_memory) {
-  EXPECT_EQ(as_strided({0, 3}, {kHighest, kLowest}, -5, 0), Layout::row_contiguous({0, 3}));
+  EXPECT_EQ(as_strided({0, 3}, {kHighestIndex, kLowestIndex}, -5, 0),
+            Layout::row_contiguous({0, 3}));
 }
 
 TEST(Layout, an_axis_of_length_one_has_no_negative_stride) {
@@ -78,7 +79,7 @@ TEST(Layout, an_axis_of_length_one_has_no_negative_stride) {
   EXPECT_EQ(last.shape, Shape{1});
   EXPECT_EQ(last.offset, 3);
   EXPECT_FALSE(last.has_negative_strides());
-  EXPECT_FALSE(as_strided({1}, {kLowest}, 2, 4).has_negative_strides());
+  EXPECT_FALSE(as_strided({1}, {kLowestIndex}, 2, 4).has_negative_strides());
   const Layout backwards = slice(layout, std::vector<Slice>{{.step = -1}});
   EXPECT_TRUE(backwards.has_negative_strides());
   EXPECT_FALSE(slice(backwards, std::vector<Slice>{{.stop = 1}}).has_negative_strides());
@@ -92,7 +93,7 @@ TEST(Layout, axes_count_from_both_ends_and_are_named_in_errors) {
                   "sum: there is no axis 3 among 3 dimensions; axes go from -3 to 2"));
   EXPECT_THAT([] { normal_axis(0, 0, "sum"); },
               ThrowsMessage<UsageError>(HasSubstr("none can be named")));
-  EXPECT_THROW(normal_axis(kLowest, 8, "sum"), UsageError);
+  EXPECT_THROW(normal_axis(kLowestIndex, 8, "sum"), UsageError);
   EXPECT_EQ(normal_axes(std::vector<int64_t>{-1, 0}, 3, "sum"), (Dims{0, 2}));
   EXPECT_EQ(normal_axes({}, 3, "sum"), (Dims{0, 1, 2}));
   EXPECT_THAT(

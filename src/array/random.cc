@@ -20,7 +20,7 @@ using array::RandomUse;
 // A thread has BLOCKS blocks, one after the other, of four numbers each. It goes through them step
 // by step rather than block by block, so that compilers make vectors of each step.
 constexpr int64_t kBlocks = 32;
-constexpr const char* kHeader = R"(
+constexpr const char* kRandomHeader = R"(
 struct Words {
   uint v[4][BLOCKS];
 };
@@ -164,7 +164,7 @@ const kernel::Kernel& uniform_kernel() {
       kernel::Definition{.name = "random_uniform",
                          .outputs = {"y"},
                          .source = std::string(kWords) + kUniform + kStore,
-                         .header = kHeader});
+                         .header = kRandomHeader});
   return kernel;
 }
 const kernel::Kernel& normal_kernel() {
@@ -172,7 +172,7 @@ const kernel::Kernel& normal_kernel() {
       kernel::Definition{.name = "random_normal",
                          .outputs = {"y"},
                          .source = std::string(kWords) + kNormal + kStore,
-                         .header = std::string(kHeader) + kNormalHeader});
+                         .header = std::string(kRandomHeader) + kNormalHeader});
   return kernel;
 }
 

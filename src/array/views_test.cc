@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 using ::testing::ThrowsMessage;
 
 // 0, 1, 2, ... in that shape.
-Array counting(const Shape& shape) {
+Array counting_array(const Shape& shape) {
   std::vector<int32_t> values(static_cast<size_t>(elements(shape)));
   std::iota(values.begin(), values.end(), 0);
   return {values, shape};
@@ -28,7 +28,7 @@ std::vector<int32_t> values(const Array& array) { return array.to_vector<int32_t
 bool shares_memory(const Array& a, const Array& b) { return a.value() == b.value(); }
 
 TEST(Views, slice_as_python_does) {
-  const Array x = counting({3, 4});
+  const Array x = counting_array({3, 4});
   EXPECT_THAT(values(slice(x, {{.start = 1}})), ElementsAre(4, 5, 6, 7, 8, 9, 10, 11));
   EXPECT_THAT(values(slice(x, {{}, {.start = -3, .stop = -1}})), ElementsAre(1, 2, 5, 6, 9, 10));
   EXPECT_THAT(values(slice(x, {{.step = -2}, {.step = 3}})), ElementsAre(8, 11, 0, 3));
@@ -39,12 +39,12 @@ TEST(Views, slice_as_python_does) {
 }
 
 TEST(Views, of_views_add_up) {
-  const Array x = slice(counting({3, 4}), {{.step = -1}, {.start = 1}});
+  const Array x = slice(counting_array({3, 4}), {{.step = -1}, {.start = 1}});
   EXPECT_THAT(values(slice(transpose(x), {{.step = 2}, {.start = 1}})), ElementsAre(5, 1, 7, 3));
 }
 
 TEST(Views, compute_nothing_and_share_the_memory) {
-  const Array x = counting({2, 1, 3});
+  const Array x = counting_array({2, 1, 3});
   for (const Array& view : {slice(x, {{.start = 1}}), index(x, 0), transpose(x), swap_axes(x, 0, 2),
                             broadcast_to(x, {2, 4, 3}), squeeze(x), expand_dims(x, {0}),
                             as_strided(x, {2}, {1}), reshape(x, {3, 2}), flatten(x)}) {
@@ -53,35 +53,35 @@ TEST(Views, compute_nothing_and_share_the_memory) {
 }
 
 TEST(Views, of_everything_are_the_array_itself) {
-  const Array x = counting({2, 3});
+  const Array x = counting_array({2, 3});
   EXPECT_EQ(slice(x, {}).view(), nullptr);
   EXPECT_EQ(transpose(transpose(x)).view(), nullptr);
 }
 
 TEST(Views, index_takes_an_axis_away) {
-  const Array x = counting({3, 4});
+  const Array x = counting_array({3, 4});
   EXPECT_THAT(values(index(x, 1)), ElementsAre(4, 5, 6, 7));
   EXPECT_THAT(values(index(x, -1, 1)), ElementsAre(3, 7, 11));
   EXPECT_THAT(values(index(x, 0, -1)), ElementsAre(0, 4, 8));
   EXPECT_EQ(index(index(x, 2), 3).shape(), Shape{});
   EXPECT_EQ(index(index(x, 2), 3).item<int32_t>(), 11);
-  EXPECT_EQ(index(counting({2, 0}), 1).shape(), Shape{0});
+  EXPECT_EQ(index(counting_array({2, 0}), 1).shape(), Shape{0});
 }
 
 TEST(Views, index_refuses_positions_that_are_not_there) {
-  const Array x = counting({3, 4});
+  const Array x = counting_array({3, 4});
   EXPECT_THAT([&] { index(x, 3); },
               ThrowsMessage<UsageError>(HasSubstr("no position 3 on axis 0 of shape (3, 4); "
                                                   "positions go from -3 to 2")));
   EXPECT_THROW(index(x, -5, 1), UsageError);
   EXPECT_THROW(index(x, 0, 2), UsageError);
   EXPECT_THROW(index(Array(1), 0), UsageError);
-  EXPECT_THAT([&] { index(counting({0}), 0); },
+  EXPECT_THAT([&] { index(counting_array({0}), 0); },
               ThrowsMessage<UsageError>(HasSubstr("it has no elements")));
 }
 
 TEST(Views, transpose_in_any_order) {
-  const Array x = counting({2, 3, 2});
+  const Array x = counting_array({2, 3, 2});
   EXPECT_EQ(transpose(x).shape(), (Shape{2, 3, 2}));
   EXPECT_THAT(values(transpose(x)), ElementsAre(0, 6, 2, 8, 4, 10, 1, 7, 3, 9, 5, 11));
   EXPECT_THAT(values(transpose(x, {1, 0, -1})), ElementsAre(0, 1, 6, 7, 2, 3, 8, 9, 4, 5, 10, 11));
@@ -91,22 +91,22 @@ TEST(Views, transpose_in_any_order) {
 }
 
 TEST(Views, broadcast_repeats_without_memory) {
-  const Array x = counting({2, 1});
+  const Array x = counting_array({2, 1});
   EXPECT_THAT(values(broadcast_to(x, {2, 2, 3})), ElementsAre(0, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 1));
   EXPECT_THAT(values(broadcast_to(Array(7), {2})), ElementsAre(7, 7));
   EXPECT_THAT(values(broadcast_to(x, {2, 0})), IsEmpty());
 }
 
 TEST(Views, squeeze_and_expand_dims_move_axes_of_length_one) {
-  const Array x = counting({1, 2, 1});
+  const Array x = counting_array({1, 2, 1});
   EXPECT_EQ(squeeze(x).shape(), (Shape{2}));
   EXPECT_EQ(squeeze(x, {-1}).shape(), (Shape{1, 2}));
-  EXPECT_EQ(expand_dims(counting({2, 3}), {0, -1}).shape(), (Shape{1, 2, 3, 1}));
-  EXPECT_THAT(values(expand_dims(transpose(counting({2, 2})), {1})), ElementsAre(0, 2, 1, 3));
+  EXPECT_EQ(expand_dims(counting_array({2, 3}), {0, -1}).shape(), (Shape{1, 2, 3, 1}));
+  EXPECT_THAT(values(expand_dims(transpose(counting_array({2, 2})), {1})), ElementsAre(0, 2, 1, 3));
 }
 
 TEST(Views, as_strided_sees_the_whole_result_also_through_a_view) {
-  const Array x = counting({8});
+  const Array x = counting_array({8});
   EXPECT_THAT(values(as_strided(x, {3, 2}, {1, 2})), ElementsAre(0, 2, 1, 3, 2, 4));
   EXPECT_THAT(values(as_strided(x, {3}, {-2}, 5)), ElementsAre(5, 3, 1));
   EXPECT_THAT(values(as_strided(slice(x, {{.start = 6}}), {2}, {1})), ElementsAre(0, 1));
@@ -115,7 +115,7 @@ TEST(Views, as_strided_sees_the_whole_result_also_through_a_view) {
 }
 
 TEST(Views, reshape_is_a_view_where_it_can_be_and_a_copy_elsewhere) {
-  const Array x = counting({2, 3, 4});
+  const Array x = counting_array({2, 3, 4});
   const Array rows = slice(x, {{}, {.stop = 2}});
   EXPECT_TRUE(shares_memory(reshape(rows, {2, -1}), x));
   EXPECT_THAT(values(reshape(rows, {2, 8})),
@@ -125,18 +125,18 @@ TEST(Views, reshape_is_a_view_where_it_can_be_and_a_copy_elsewhere) {
   EXPECT_FALSE(shares_memory(flat, x));
   EXPECT_TRUE(flat.is_row_contiguous());
   EXPECT_THAT(values(flat), ElementsAreArray(values(rows)));
-  EXPECT_THAT(values(flatten(slice(counting({4}), {{.step = -1}}))), ElementsAre(3, 2, 1, 0));
+  EXPECT_THAT(values(flatten(slice(counting_array({4}), {{.step = -1}}))), ElementsAre(3, 2, 1, 0));
 }
 
 TEST(Views, reshape_of_arrays_without_elements_and_of_scalars) {
-  EXPECT_EQ(reshape(counting({0, 3}), {5, 0}).shape(), (Shape{5, 0}));
+  EXPECT_EQ(reshape(counting_array({0, 3}), {5, 0}).shape(), (Shape{5, 0}));
   EXPECT_EQ(reshape(Array(3), {1, 1}).shape(), (Shape{1, 1}));
-  EXPECT_EQ(reshape(counting({1}), {}).item<int32_t>(), 0);
-  EXPECT_THROW(reshape(counting({2, 3}), {7}), UsageError);
+  EXPECT_EQ(reshape(counting_array({1}), {}).item<int32_t>(), 0);
+  EXPECT_THROW(reshape(counting_array({2, 3}), {7}), UsageError);
 }
 
 TEST(Views, keep_the_memory_when_the_array_is_dropped) {
-  Array x = counting({2, 3});
+  Array x = counting_array({2, 3});
   const Array column = index(x, 1, 1);
   x = Array();
   EXPECT_THAT(values(column), ElementsAre(1, 4));

@@ -10,9 +10,9 @@
 namespace holdfast {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-class AblationTest : public testing::Test {
+class AblationTest : public ::testing::Test {
  protected:
   void TearDown() override { unsetenv("HOLDFAST_ABLATE"); }
 };

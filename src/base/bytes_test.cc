@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include "holdfast/base/range_test.h"
+
 namespace holdfast {
 namespace {
-
-constexpr ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
 
 TEST(Bytes, literals_are_powers_of_1024) {
   EXPECT_EQ(1_KiB, 1024_B);

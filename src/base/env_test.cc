@@ -11,13 +11,13 @@
 namespace holdfast::env {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 constexpr const char* kName = "HOLDFAST_ENV_TEST";
 
-class EnvTest : public testing::Test {
+class EnvTest : public ::testing::Test {
  protected:
   void TearDown() override { unsetenv(kName); }
   static const char* holding(const char* value) {

@@ -9,7 +9,7 @@
 #include "holdfast/base/env.h"
 #include "holdfast/base/sync/process.h"
 
-namespace holdfast::log {
+namespace holdfast::logging {
 namespace {
 
 void print_line(const Message& message) {
@@ -94,4 +94,4 @@ void note_text(Topic topic, std::string_view text) noexcept {
 void warn_text(Topic topic, std::string_view text) noexcept { send({true, topic, text}); }
 void tell_text(Topic topic, std::string_view text) noexcept { send({false, topic, text}); }
 
-}  // namespace holdfast::log
+}  // namespace holdfast::logging

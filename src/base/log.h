@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-namespace holdfast::log {
+namespace holdfast::logging {
 
 // Warnings reach the sink always. Notes belong to a topic and reach it only while that topic is
 // on (HOLDFAST_LOG, comma-separated; "all" is every topic).
@@ -46,4 +46,4 @@ void warn(Topic topic, fmt::format_string<Args...> format, Args&&... args) {
   warn_text(topic, fmt::format(format, std::forward<Args>(args)...));
 }
 
-}  // namespace holdfast::log
+}  // namespace holdfast::logging

@@ -8,21 +8,21 @@
 #include <stdexcept>
 #include <vector>
 
-namespace holdfast::log {
+namespace holdfast::logging {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr Topic kTopics[] = {Topic::device, Topic::memory, Topic::waits, Topic::shutdown,
                              Topic::kernels};
 static_assert(std::size(kTopics) == kTopicCount);
 
 // Collects messages as "warning memory: text"; starts with all topics off.
-class LogTest : public testing::Test {
+class LogTest : public ::testing::Test {
  protected:
   void SetUp() override {
     for (const Topic topic : kTopics) {
@@ -46,9 +46,9 @@ class LogTest : public testing::Test {
 };
 
 std::string printed_by(const std::function<void()>& action) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   action();
-  return testing::internal::GetCapturedStderr();
+  return ::testing::internal::GetCapturedStderr();
 }
 
 TEST_F(LogTest, a_replaced_sink_gets_the_messages_and_stderr_none) {
@@ -135,7 +135,7 @@ TEST_F(LogTest, a_sink_may_replace_itself_since_no_lock_is_held) {
 }
 
 // The variable is read once, so each case needs a process of its own: "threadsafe" starts one.
-class LogVariableDeathTest : public testing::Test {
+class LogVariableDeathTest : public ::testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
   void TearDown() override {
@@ -150,24 +150,24 @@ class LogVariableDeathTest : public testing::Test {
 
 TEST_F(LogVariableDeathTest, the_variable_switches_on_the_topics_it_names) {
   setenv("HOLDFAST_LOG", "memory, kernels, waits", 1);
-  EXPECT_EXIT(note_all(), testing::ExitedWithCode(0),
+  EXPECT_EXIT(note_all(), ::testing::ExitedWithCode(0),
               AllOf(HasSubstr("memory is on"), HasSubstr("waits is on"), HasSubstr("kernels is on"),
                     Not(HasSubstr("device is on")), Not(HasSubstr("shutdown is on"))));
 }
 
 TEST_F(LogVariableDeathTest, all_is_every_topic) {
   setenv("HOLDFAST_LOG", "all", 1);
-  EXPECT_EXIT(note_all(), testing::ExitedWithCode(0),
+  EXPECT_EXIT(note_all(), ::testing::ExitedWithCode(0),
               AllOf(HasSubstr("memory is on"), HasSubstr("waits is on"), HasSubstr("device is on"),
                     HasSubstr("shutdown is on"), HasSubstr("kernels is on")));
 }
 
 TEST_F(LogVariableDeathTest, a_topic_that_does_not_exist_is_told_and_the_others_are_on) {
   setenv("HOLDFAST_LOG", "weather,memory", 1);
-  EXPECT_EXIT(note_all(), testing::ExitedWithCode(0),
+  EXPECT_EXIT(note_all(), ::testing::ExitedWithCode(0),
               AllOf(HasSubstr("HOLDFAST_LOG"), HasSubstr("'weather'"), HasSubstr("memory is on"),
                     Not(HasSubstr("waits is on"))));
 }
 
 }  // namespace
-}  // namespace holdfast::log
+}  // namespace holdfast::logging

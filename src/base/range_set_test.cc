@@ -5,10 +5,10 @@
 #include <bitset>
 #include <random>
 
+#include "holdfast/base/range_test.h"
+
 namespace holdfast {
 namespace {
-
-constexpr ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
 
 // What a RangeSet should be: one bit a byte.
 template <size_t kSize>
@@ -133,7 +133,7 @@ TEST(RangeSet, below_its_bound_it_does_what_a_bitmap_does) {
   constexpr uint64_t kSize = 64;
   static_assert(kSize / 2 <= RangeSet::kMaxRanges);
   for (unsigned seed = 0; seed < 60; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const uint64_t longest = 1 + seed % 12;
     RangeSet set;
@@ -159,7 +159,7 @@ TEST(RangeSet, past_its_bound_it_never_claims_fewer_bytes) {
   constexpr uint64_t kSize = 2048;
   bool joined = false;
   for (unsigned seed = 0; seed < 20; ++seed) {
-    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    SCOPED_TRACE(::testing::Message() << "seed " << seed);
     std::mt19937 random(seed);
     const bool removes = seed % 2 == 0;
     RangeSet set;

@@ -24,7 +24,7 @@ class SpecialProbe final : public Probe {
   using Probe::Probe;
 };
 
-class RefTest : public testing::Test {
+class RefTest : public ::testing::Test {
  protected:
   void TearDown() override { EXPECT_EQ(alive_, 0) << "every object is destroyed by its last Ref"; }
   std::atomic<int> alive_{0};

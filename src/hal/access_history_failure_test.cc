@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "holdfast/base/range_test.h"
 #include "holdfast/hal/access_history.h"
 #include "holdfast/hal/damage.h"
 #include "holdfast/hal/host_timeline.h"
@@ -13,13 +14,12 @@
 namespace holdfast::hal {
 namespace {
 
-using testing::Contains;
-using testing::ElementsAre;
+using ::testing::Contains;
+using ::testing::ElementsAre;
 
-constexpr ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
-constexpr ByteRange kAll = range(0, 100);
+constexpr ByteRange kWhole = range(0, 100);
 
-class AccessHistoryFailureTest : public testing::Test {
+class AccessHistoryFailureTest : public ::testing::Test {
  protected:
   static Ref<Ticket> open() { return make_ref<Ticket>(ListId::next(), LaneId::next()); }
   void submit(const Ref<Ticket>& ticket) {
@@ -75,17 +75,17 @@ TEST_F(AccessHistoryFailureTest, a_failed_writer_poisons_exactly_its_bytes) {
 
 TEST_F(AccessHistoryFailureTest, readers_of_poisoned_bytes_are_refused_with_the_cause_itself) {
   failed(range(10, 20), cause_);
-  EXPECT_EQ(look(kAll, Access::read).refusal, cause_);
+  EXPECT_EQ(look(kWhole, Access::read).refusal, cause_);
   EXPECT_EQ(look(range(10, 1), Access::read_write).refusal, cause_);
   EXPECT_TRUE(look(range(30, 70), Access::read).none());
-  EXPECT_TRUE(look(kAll, Access::write).none()) << "whoever overwrites needs nothing of it";
+  EXPECT_TRUE(look(kWhole, Access::write).none()) << "whoever overwrites needs nothing of it";
 }
 
 TEST_F(AccessHistoryFailureTest, the_first_cause_found_stays) {
   const Failure second(ErrorCode::execution, "second");
   failed(range(0, 10), cause_);
   failed(range(10, 10), second);
-  EXPECT_EQ(look(kAll, Access::read).refusal, cause_);
+  EXPECT_EQ(look(kWhole, Access::read).refusal, cause_);
   AccessHistory::Obstacles obstacles;
   obstacles.refusal = second;
   history_.find_obstacles(range(0, 10), Access::read, LaneId::next(), nullptr, obstacles,
@@ -106,9 +106,9 @@ TEST_F(AccessHistoryFailureTest, an_abandoned_writer_poisons_and_an_abandoned_re
 
 TEST_F(AccessHistoryFailureTest, a_full_overwrite_clears_the_poison) {
   failed(range(10, 20), cause_);
-  submitted(kAll, Access::write);
-  EXPECT_FALSE(history_.poison(kAll));
-  EXPECT_TRUE(look(kAll, Access::read).none());
+  submitted(kWhole, Access::write);
+  EXPECT_FALSE(history_.poison(kWhole));
+  EXPECT_TRUE(look(kWhole, Access::read).none());
 }
 
 TEST_F(AccessHistoryFailureTest, a_partial_overwrite_clears_the_bytes_it_wrote) {
@@ -120,16 +120,16 @@ TEST_F(AccessHistoryFailureTest, a_partial_overwrite_clears_the_bytes_it_wrote) 
 }
 
 TEST_F(AccessHistoryFailureTest, tiles_that_together_overwrite_clear_the_poison) {
-  failed(kAll, cause_);
+  failed(kWhole, cause_);
   for (const uint64_t offset : {75U, 0U, 50U}) submitted(range(offset, 25), Access::write);
-  EXPECT_EQ(history_.poison(kAll), cause_) << "one tile is missing";
+  EXPECT_EQ(history_.poison(kWhole), cause_) << "one tile is missing";
   submitted(range(25, 25), Access::write);
-  EXPECT_FALSE(history_.poison(kAll));
+  EXPECT_FALSE(history_.poison(kWhole));
 }
 
 TEST_F(AccessHistoryFailureTest,
        an_update_in_place_of_a_failed_writers_bytes_leaves_them_poisoned) {
-  const auto writer = submitted(kAll, Access::write);
+  const auto writer = submitted(kWhole, Access::write);
   const auto update = open();
   const auto waits = add(range(0, 50), Access::read_write, update);
   ASSERT_THAT(waits, ElementsAre(Wait{writer->point(), WaitKind::data}));
@@ -141,12 +141,12 @@ TEST_F(AccessHistoryFailureTest,
 }
 
 TEST_F(AccessHistoryFailureTest, the_host_clears_the_bytes_it_overwrote) {
-  failed(kAll, cause_);
+  failed(kWhole, cause_);
   history_.host_wrote(range(0, 60));
   EXPECT_FALSE(history_.poison(range(0, 60)));
   EXPECT_EQ(history_.poison(range(60, 1)), cause_);
   history_.host_wrote(range(60, 40));
-  EXPECT_FALSE(history_.poison(kAll));
+  EXPECT_FALSE(history_.poison(kWhole));
 }
 
 TEST_F(AccessHistoryFailureTest, a_poisoned_overwriter_poisons_in_its_turn) {
@@ -159,8 +159,8 @@ TEST_F(AccessHistoryFailureTest, a_poisoned_overwriter_poisons_in_its_turn) {
 
 TEST_F(AccessHistoryFailureTest, where_it_is_known_which_bytes_are_bad_the_others_are_good) {
   const Failure of_the_list(ErrorCode::execution, "the list's");
-  submitted(kAll, Access::write)->mark_seen(of_the_list, bad(range(10, 20)));
-  EXPECT_EQ(history_.poison(kAll), cause_) << "the bytes' own cause";
+  submitted(kWhole, Access::write)->mark_seen(of_the_list, bad(range(10, 20)));
+  EXPECT_EQ(history_.poison(kWhole), cause_) << "the bytes' own cause";
   EXPECT_EQ(look(range(29, 1), Access::read).refusal, cause_);
   EXPECT_FALSE(history_.poison(range(0, 10)));
   EXPECT_FALSE(history_.poison(range(30, 70)));
@@ -169,18 +169,18 @@ TEST_F(AccessHistoryFailureTest, where_it_is_known_which_bytes_are_bad_the_other
 
 TEST_F(AccessHistoryFailureTest, damage_of_another_allocation_is_nothing_to_this_one) {
   Damage elsewhere;
-  elsewhere.add(ResourceId::next(), kAll, cause_);
-  submitted(kAll, Access::write)->mark_seen(cause_, std::make_shared<const Damage>(elsewhere));
-  EXPECT_FALSE(history_.poison(kAll));
-  EXPECT_TRUE(look(kAll, Access::read).none());
+  elsewhere.add(ResourceId::next(), kWhole, cause_);
+  submitted(kWhole, Access::write)->mark_seen(cause_, std::make_shared<const Damage>(elsewhere));
+  EXPECT_FALSE(history_.poison(kWhole));
+  EXPECT_TRUE(look(kWhole, Access::read).none());
   const auto own = open();
-  EXPECT_TRUE(add(kAll, Access::read, own).empty());
+  EXPECT_TRUE(add(kWhole, Access::read, own).empty());
   own->mark_abandoned({});
   EXPECT_TRUE(history_.frontier().empty());
 }
 
 TEST_F(AccessHistoryFailureTest, bad_bytes_heal_where_they_are_overwritten_and_only_there) {
-  submitted(kAll, Access::write)->mark_seen(cause_, bad(range(10, 20)));
+  submitted(kWhole, Access::write)->mark_seen(cause_, bad(range(10, 20)));
   submitted(range(0, 15), Access::write);
   EXPECT_FALSE(history_.poison(range(0, 15)));
   EXPECT_EQ(history_.poison(range(15, 1)), cause_);
@@ -188,7 +188,7 @@ TEST_F(AccessHistoryFailureTest, bad_bytes_heal_where_they_are_overwritten_and_o
 }
 
 TEST_F(AccessHistoryFailureTest, a_data_wait_names_the_bytes_that_its_writer_left) {
-  const auto first = submitted(kAll, Access::write);
+  const auto first = submitted(kWhole, Access::write);
   const auto second = submitted(range(20, 10), Access::write);
   const ListWaits waits = tell(range(10, 30), Access::read, open());
   ASSERT_EQ(waits.waits.size(), 2U);
@@ -207,7 +207,7 @@ TEST_F(AccessHistoryFailureTest, a_data_wait_names_the_bytes_that_its_writer_lef
 }
 
 TEST_F(AccessHistoryFailureTest, who_takes_over_bytes_that_it_may_leave_alone_answers_for_them) {
-  submitted(kAll, Access::write);
+  submitted(kWhole, Access::write);
   const ListWaits exact = tell(range(0, 10), Access::read_write, open());
   ASSERT_EQ(exact.bytes.size(), 1U);
   EXPECT_FALSE(exact.bytes[0].answers) << "it reads all of them";
@@ -225,10 +225,10 @@ TEST_F(AccessHistoryFailureTest, a_writer_seen_to_fail_just_after_the_look_is_st
   for (const Access access : {Access::read, Access::read_write}) {
     SCOPED_TRACE(to_string(access));
     history_ = AccessHistory(of_);
-    const auto writer = submitted(kAll, Access::write);
-    ASSERT_TRUE(look(kAll, access).none());
+    const auto writer = submitted(kWhole, Access::write);
+    ASSERT_TRUE(look(kWhole, access).none());
     writer->mark_seen(cause_);
-    EXPECT_THAT(add(kAll, access, open()), ElementsAre(Wait{writer->point(), WaitKind::data}))
+    EXPECT_THAT(add(kWhole, access, open()), ElementsAre(Wait{writer->point(), WaitKind::data}))
         << "otherwise the list runs on what the failed one left behind";
   }
 }
@@ -242,8 +242,8 @@ bool covers(const std::vector<Wait>& waits, const Point& point) {
 
 TEST_F(AccessHistoryFailureTest, a_writer_waits_for_every_one_of_many_readers) {
   std::vector<Ref<Ticket>> readers;
-  for (int i = 0; i < 60; ++i) readers.push_back(submitted(kAll, Access::read));
-  const auto waits = add(kAll, Access::write, open());
+  for (int i = 0; i < 60; ++i) readers.push_back(submitted(kWhole, Access::read));
+  const auto waits = add(kWhole, Access::write, open());
   for (const auto& reader : readers) EXPECT_TRUE(covers(waits, reader->point()));
   for (const Wait& wait : waits) EXPECT_EQ(wait.kind, WaitKind::order);
 }

@@ -3,22 +3,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "holdfast/base/range_test.h"
 #include "holdfast/hal/host_timeline.h"
 
 namespace holdfast::hal {
 namespace {
 
-using testing::AllOf;
-using testing::Contains;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
-constexpr ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
 constexpr ByteRange kAll = range(0, 100);
 
-class AccessHistoryTest : public testing::Test {
+class AccessHistoryTest : public ::testing::Test {
  protected:
   static Ref<Ticket> open(LaneId lane = LaneId::next()) {
     return make_ref<Ticket>(ListId::next(), lane);

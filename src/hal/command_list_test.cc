@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "holdfast/base/error.h"
+#include "holdfast/base/range_test.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 
 // What a list is as data. What devices do with it, and what they refuse, is in the conformance
@@ -15,12 +16,10 @@
 namespace holdfast::hal {
 namespace {
 
-using testing::ElementsAre;
-using testing::HasSubstr;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
-constexpr ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
-
-class CommandListTest : public testing::Test {
+class CommandListTest : public ::testing::Test {
  protected:
   static CpuOptions small() {
     CpuOptions options;

@@ -6,10 +6,10 @@
 #include <random>
 #include <vector>
 
+#include "holdfast/base/range_test.h"
+
 namespace holdfast::hal {
 namespace {
-
-constexpr ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
 
 const Failure kFirst(ErrorCode::execution, "first");
 const Failure kSecond(ErrorCode::execution, "second");

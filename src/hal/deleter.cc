@@ -11,12 +11,12 @@ namespace {
 
 void report(std::string_view name, std::string_view why) noexcept {
   try {
-    log::warn(log::Topic::memory,
-              "the deleter of external memory{} threw, so that its memory may be leaked: {}; "
-              "catch inside the deleter what it can throw",
-              name.empty() ? std::string() : fmt::format(" '{}'", name), why);
+    logging::warn(logging::Topic::memory,
+                  "the deleter of external memory{} threw, so that its memory may be leaked: {}; "
+                  "catch inside the deleter what it can throw",
+                  name.empty() ? std::string() : fmt::format(" '{}'", name), why);
   } catch (...) {  // no memory for the words
-    log::warn_text(log::Topic::memory, "a deleter of external memory threw");
+    logging::warn_text(logging::Topic::memory, "a deleter of external memory threw");
   }
 }
 

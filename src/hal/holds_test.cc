@@ -10,7 +10,7 @@
 namespace holdfast::hal {
 namespace {
 
-using testing::ElementsAre;
+using ::testing::ElementsAre;
 
 // Tells of its end.
 struct Fate {

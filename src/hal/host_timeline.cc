@@ -19,13 +19,13 @@ namespace {
 // wake.
 constexpr unsigned kSpins = 128;
 
-void make_readable(const UniqueFd& descriptor) {
+}  // namespace
+
+void make_readable(const UniqueFd& descriptor) noexcept {
   const uint64_t one = 1;
   // An eventfd that starts at zero cannot refuse its first write.
   [[maybe_unused]] const auto written = ::write(descriptor.get(), &one, sizeof one);
 }
-
-}  // namespace
 
 UniqueFd::~UniqueFd() {
   if (fd_ >= 0) ::close(fd_);

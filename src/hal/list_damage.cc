@@ -3,13 +3,13 @@
 namespace holdfast::hal {
 namespace {
 
-struct Place {
+struct BoundBytes {
   ResourceId allocation;
   ByteRange range;
 };
 
 // What a binding names, slots resolved.
-Place place_of(const CommandList& list, const BoundRange& bound) {
+BoundBytes bytes_of(const CommandList& list, const BoundRange& bound) {
   if (bound.slot < 0) return {bound.id, bound.range};
   const BoundRange& slot = list.slots()[static_cast<size_t>(bound.slot)];
   return {slot.id, {slot.range.offset + bound.range.offset, bound.range.length}};
@@ -50,7 +50,7 @@ void ListDamage::wait_failed(size_t index, const ListFailure& failure) {
 bool ListDamage::enter_damaged(const Command& command) {
   for (const BoundRange& bound : command.bindings()) {
     if (!reads(bound.access)) continue;
-    const Place place = place_of(*work_.list, bound);
+    const BoundBytes place = bytes_of(*work_.list, bound);
     if (Failure cause = bad_.find(place.allocation, place.range)) {
       fail(command, cause);
       return false;
@@ -58,7 +58,7 @@ bool ListDamage::enter_damaged(const Command& command) {
   }
   for (const BoundRange& bound : command.bindings()) {
     if (bound.access != Access::write) continue;
-    const Place place = place_of(*work_.list, bound);
+    const BoundBytes place = bytes_of(*work_.list, bound);
     bad_.remove(place.allocation, place.range);
     own_.remove(place.allocation, place.range);
   }
@@ -68,7 +68,7 @@ bool ListDamage::enter_damaged(const Command& command) {
 void ListDamage::fail(const Command& command, const Failure& cause) {
   for (const BoundRange& bound : command.bindings()) {
     if (!writes(bound.access)) continue;
-    const Place place = place_of(*work_.list, bound);
+    const BoundBytes place = bytes_of(*work_.list, bound);
     take(place.allocation, place.range, cause, true);
   }
   // A list's commands lie in recorded order.

@@ -9,6 +9,7 @@
 #include <random>
 #include <set>
 
+#include "holdfast/base/range_test.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/host_timeline.h"
 #include "holdfast/hal/program.h"
@@ -18,12 +19,10 @@
 namespace holdfast::hal {
 namespace {
 
-constexpr ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
-
 const Failure kCause(ErrorCode::execution, "cause");
 const Failure kOther(ErrorCode::execution, "other");
 
-class ListDamageTest : public testing::Test {
+class ListDamageTest : public ::testing::Test {
  protected:
   static CpuOptions small() {
     CpuOptions options;
@@ -92,8 +91,8 @@ class ListDamageTest : public testing::Test {
   Work work_{&list_, nullptr, {}, {}, nullptr, {}};
 };
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST_F(ListDamageTest, a_list_in_which_nothing_fails_ends_well) {
   add({write(x_)});

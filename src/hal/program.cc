@@ -13,7 +13,7 @@ namespace holdfast::hal {
 namespace {
 
 // The uses of one memory object by the commands of a list, in order.
-struct Uses {
+struct UsesOfAllocation {
   ByteRange hull;
   bool reads_old = false;  // something is read that was not written before
   RangeSet written;
@@ -41,10 +41,10 @@ struct Uses {
 Program::Program(CommandList&& list)
     : Resource(list.device(), list.name()), list_(std::move(list)) {
   list_.abandon({});
-  std::vector<Uses> of_slots;
-  std::map<ResourceId, std::pair<Allocation*, Uses>> of_fixed;
+  std::vector<UsesOfAllocation> of_slots;
+  std::map<ResourceId, std::pair<Allocation*, UsesOfAllocation>> of_fixed;
   for (const Command& command : list_) {
-    const auto uses_of = [&](const BoundRange& bound) -> Uses& {
+    const auto uses_of = [&](const BoundRange& bound) -> UsesOfAllocation& {
       if (bound.slot < 0) {
         auto& [allocation, uses] = of_fixed[bound.id];
         allocation = bound.allocation;
@@ -56,7 +56,7 @@ Program::Program(CommandList&& list)
       return of_slots[slot];
     };
     for (const BoundRange& bound : command.bindings()) {
-      Uses& uses = uses_of(bound);
+      UsesOfAllocation& uses = uses_of(bound);
       if (reads(bound.access)) uses.add_read(bound);
       if (bound.slot < 0) {
         fixed_.push_back(bound);

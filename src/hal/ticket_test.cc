@@ -13,9 +13,9 @@
 namespace holdfast::hal {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-using testing::UnorderedElementsAre;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::UnorderedElementsAre;
 
 Ref<Ticket> open_ticket(LaneId lane) { return make_ref<Ticket>(ListId::next(), lane); }
 Ref<Ticket> submitted_ticket(LaneId lane) {

@@ -23,4 +23,7 @@ class UniqueFd {
   int fd_ = -1;
 };
 
+// For an eventfd that nobody has written to: every poll of it returns from now on.
+void make_readable(const UniqueFd& descriptor) noexcept;
+
 }  // namespace holdfast::hal

@@ -403,7 +403,7 @@ Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
 }
 
 void KernelRuntime::note_unused(const Kernel& kernel, const std::string& constant) const {
-  if (!log::enabled(log::Topic::kernels)) return;
+  if (!logging::enabled(logging::Topic::kernels)) return;
   // Enough for every kernel of a program; one that makes up names is told no more.
   constexpr size_t kMostNotes = 1000;
   {
@@ -411,9 +411,9 @@ void KernelRuntime::note_unused(const Kernel& kernel, const std::string& constan
     if (noted->size() >= kMostNotes || !noted->insert(kernel.name() + " " + constant).second)
       return;
   }
-  log::note(log::Topic::kernels,
-            "kernel '{}': the constant {} is given, and neither body nor header uses it",
-            kernel.name(), shown(constant));
+  logging::note(logging::Topic::kernels,
+                "kernel '{}': the constant {} is given, and neither body nor header uses it",
+                kernel.name(), shown(constant));
 }
 
 void KernelRuntime::check_usable() const {

@@ -269,18 +269,18 @@ TEST_F(LaunchTest, a_threadgroup_that_a_native_of_the_cpu_declares_is_the_only_o
 
 TEST_F(LaunchTest, a_constant_that_nothing_uses_is_noted_once_and_makes_no_code_of_its_own) {
   std::vector<std::string> notes;
-  const log::Sink before = log::set_sink([&](const log::Message& message) {
+  const logging::Sink before = logging::set_sink([&](const logging::Message& message) {
     if (message.text.find("UNUSED") != std::string_view::npos &&
         message.text.find("the constant") != std::string_view::npos) {
       notes.emplace_back(message.text);
     }
   });
-  log::set_enabled(log::Topic::kernels, true);
+  logging::set_enabled(logging::Topic::kernels, true);
   for (int64_t value = 0; value < 3; ++value) {
     run_elementwise(rig, *stream, twice, floats({1}), room(1), {{"UNUSED", value}});
   }
-  log::set_enabled(log::Topic::kernels, false);
-  log::set_sink(before);
+  logging::set_enabled(logging::Topic::kernels, false);
+  logging::set_sink(before);
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_THAT(notes[0], AllOf(HasSubstr("'twice'"), HasSubstr("the constant 'UNUSED'")));
   EXPECT_EQ(rig.toolchain->compiles(), 1U);

@@ -13,7 +13,7 @@
 namespace holdfast::kernel {
 namespace {
 
-Failure fault(const Definition& definition, std::string_view sentence) {
+Failure call_fault(const Definition& definition, std::string_view sentence) {
   return Failure(ErrorCode::usage, fmt::format("kernel {}: {}", shown(definition.name), sentence));
 }
 
@@ -95,13 +95,13 @@ std::string to_string(const ConstantValue& value) {
 
 Failure check(const Definition& definition, const CallSignature& signature) {
   if (const auto s = check_group("input", definition.inputs, signature.inputs)) {
-    return fault(definition, *s);
+    return call_fault(definition, *s);
   }
   if (const auto s = check_group("in-place argument", definition.in_place, signature.in_place)) {
-    return fault(definition, *s);
+    return call_fault(definition, *s);
   }
   if (const auto s = check_group("output", definition.outputs, signature.outputs)) {
-    return fault(definition, *s);
+    return call_fault(definition, *s);
   }
   if (signature.constants.empty() && signature.params.empty()) return {};
 
@@ -122,18 +122,18 @@ Failure check(const Definition& definition, const CallSignature& signature) {
     return std::nullopt;
   };
   for (const Constant& constant : signature.constants) {
-    if (const auto s = check_name("constant", constant.name)) return fault(definition, *s);
+    if (const auto s = check_name("constant", constant.name)) return call_fault(definition, *s);
   }
   for (const ParamType& param : signature.params) {
-    if (const auto s = check_name("param", param.name)) return fault(definition, *s);
+    if (const auto s = check_name("param", param.name)) return call_fault(definition, *s);
     if (is_opaque(definition) || names.identifiers.contains(param.name)) continue;
     std::vector<std::string_view> known;
     for (const std::string& name : names.identifiers) {
       if (!is_reserved(name) && !is_argument(definition, name)) known.push_back(name);
     }
-    return fault(definition,
-                 fmt::format("param {} is unknown: neither body nor header uses the name{}",
-                             shown(param.name), did_you_mean(param.name, known)));
+    return call_fault(definition,
+                      fmt::format("param {} is unknown: neither body nor header uses the name{}",
+                                  shown(param.name), did_you_mean(param.name, known)));
   }
   return {};
 }

@@ -357,9 +357,9 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   garbage.clear();
   Result<Ref<hal::Buffer>> created = device->create_buffer(
       {size, request.kind, fmt::format("block of {} memory", to_string(request.kind))});
-  log::note(log::Topic::memory, "a block of {} of {} memory for '{}': {}", to_string(size),
-            hal::to_string(request.kind), request.name,
-            created ? "created" : created.failure().message());
+  logging::note(logging::Topic::memory, "a block of {} of {} memory for '{}': {}", to_string(size),
+                hal::to_string(request.kind), request.name,
+                created ? "created" : created.failure().message());
   lock.lock();
   if (!created || s.closed) {
     s.stats.reserved -= size;

@@ -274,7 +274,7 @@ hal::CloseReport Core::close() {
       waits_.wait(last, WaitReason::shutdown, {deadline, {}});
     }
   } catch (const Error& error) {
-    log::note(log::Topic::shutdown, "{}", error.what());
+    logging::note(logging::Topic::shutdown, "{}", error.what());
   }
   retire();
   for (unsigned attempt = 0; host_copies_.load() != 0; ++attempt) sync::relax(attempt);
@@ -283,8 +283,8 @@ hal::CloseReport Core::close() {
   { const Allocator::Garbage garbage = allocator_->close(); }
   spare_lists_.lock()->clear();
   if (!report.clean()) {
-    log::warn(
-        log::Topic::shutdown,
+    logging::warn(
+        logging::Topic::shutdown,
         "device '{}' was closed with {} lists that could not be stopped; their memory is left "
         "alive: {}",
         device_->info().name, report.lists_left, report.details);

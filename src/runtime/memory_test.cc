@@ -15,7 +15,7 @@ using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 namespace t = holdfast::testing;
 
-const hal::CpuOptions kTwoQueues{.queues = 2, .helpers = 0};
+const hal::CpuOptions kTwoQueuesAlone{.queues = 2, .helpers = 0};
 
 TEST(Allocator, zero_bytes_can_be_allocated_bound_and_read) {
   Rig rig;
@@ -43,7 +43,7 @@ TEST(Allocator, ids_are_never_reused_with_the_range) {
 }
 
 TEST(Allocator, the_limit_in_bytes_is_an_error_that_says_who_holds_what) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   const auto weights = rig.context->allocate(3_MiB, "weights");
   EXPECT_THAT([&] { rig.context->allocate(3_MiB, "activations"); },
               ThrowsMessage<OutOfMemoryError>(
@@ -53,7 +53,7 @@ TEST(Allocator, the_limit_in_bytes_is_an_error_that_says_who_holds_what) {
 }
 
 TEST(Allocator, the_limit_can_be_raised_and_lowered_while_running) {
-  Rig rig(kTwoQueues, {.memory_limit = 2_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 2_MiB, .reaper = false});
   auto first = rig.context->allocate(2_MiB);
   EXPECT_THROW(rig.context->allocate(2_MiB), OutOfMemoryError);
   rig.context->set_memory_limit(4_MiB);
@@ -65,7 +65,7 @@ TEST(Allocator, the_limit_can_be_raised_and_lowered_while_running) {
 }
 
 TEST(Allocator, the_limit_in_device_buffers_is_met_exactly_and_counts_no_imports) {
-  Rig rig(kTwoQueues, {.object_limit = 2, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.object_limit = 2, .reaper = false});
   std::vector<std::byte> mine(4096);
   const auto imported = rig.context->import({mine.data(), 4_KiB, {}, "mine"});
   const auto again = rig.context->import({mine.data(), 4_KiB, {}, "mine again"});
@@ -81,7 +81,7 @@ TEST(Allocator, the_limit_in_device_buffers_is_met_exactly_and_counts_no_imports
 }
 
 TEST(Allocator, a_devices_limit_of_imports_is_met_exactly_named_and_leaves_new_memory_alone) {
-  hal::CpuOptions device = kTwoQueues;
+  hal::CpuOptions device = kTwoQueuesAlone;
   device.max_imports = 2;
   Rig rig(device);
   std::vector<std::byte> mine(4096);
@@ -105,7 +105,7 @@ TEST(Allocator, a_devices_limit_of_imports_is_met_exactly_named_and_leaves_new_m
 }
 
 TEST(Allocator, an_import_at_the_limit_waits_for_one_that_is_dead_and_in_flight) {
-  hal::CpuOptions device = kTwoQueues;
+  hal::CpuOptions device = kTwoQueuesAlone;
   device.max_imports = 1;
   Rig rig(device);
   const auto stream = rig.stream();
@@ -118,7 +118,7 @@ TEST(Allocator, an_import_at_the_limit_waits_for_one_that_is_dead_and_in_flight)
 }
 
 TEST(Allocator, there_may_be_more_imports_than_device_buffers) {
-  hal::CpuOptions device = kTwoQueues;
+  hal::CpuOptions device = kTwoQueuesAlone;
   device.max_buffers = 4;
   Rig rig(device);
   std::vector<std::byte> mine(4096);
@@ -138,11 +138,11 @@ TEST(Allocator, running_out_names_the_setting_that_limits) {
     }
     return "nothing was raised";
   };
-  Rig by_option(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig by_option(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   EXPECT_THAT(message_of(by_option, "x", 5_MiB),
               AllOf(HasSubstr("the limit is 4.0 MiB (Options::memory_limit)"),
                     HasSubstr("raise Options::memory_limit, or drop"), HasSubstr("for 'x'")));
-  Rig by_variable(kTwoQueues,
+  Rig by_variable(kTwoQueuesAlone,
                   {.memory_limit = 4_MiB, .memory_limit_from_environment = true, .reaper = false});
   EXPECT_THAT(message_of(by_variable, "", 5_MiB),
               AllOf(HasSubstr("raise HOLDFAST_MEMORY_LIMIT, or drop"),
@@ -158,7 +158,7 @@ TEST(Allocator, running_out_names_the_setting_that_limits) {
 }
 
 TEST(Allocator, a_wait_for_another_kinds_memory_is_followed_by_a_trim_and_another_attempt) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   const auto stream = rig.stream();
   auto staging = rig.context->allocate(3_MiB, "staging", hal::MemoryKind::upload);
   { const auto map = stream->map(staging, {{}, 3_MiB}, Access::write); }
@@ -171,7 +171,7 @@ TEST(Allocator, a_wait_for_another_kinds_memory_is_followed_by_a_trim_and_anothe
 }
 
 TEST(Allocator, running_out_first_retires_without_waiting) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   const auto stream = rig.stream();
   auto x = stream->allocate(3_MiB, "x");
   Gate gate(*rig.context);
@@ -188,7 +188,7 @@ TEST(Allocator, running_out_first_retires_without_waiting) {
 }
 
 TEST(Allocator, running_out_then_trims_other_kinds_of_memory) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   { const auto pooled = rig.context->allocate(3_MiB, "pooled", hal::MemoryKind::upload); }
   EXPECT_EQ(rig.stats().memory.pooled, 3_MiB);
   EXPECT_TRUE(rig.context->allocate(3_MiB, "x"));
@@ -197,7 +197,7 @@ TEST(Allocator, running_out_then_trims_other_kinds_of_memory) {
 }
 
 TEST(Allocator, running_out_then_waits_for_the_oldest_and_counts_it) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   const auto stream = rig.stream();
   Slow slow(*rig.context);
   auto x = stream->allocate(3_MiB, "x");
@@ -213,7 +213,7 @@ TEST(Allocator, running_out_then_waits_for_the_oldest_and_counts_it) {
 }
 
 TEST(Allocator, running_out_takes_a_submitted_range_of_another_stream_without_waiting) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   const auto a = rig.stream("a", 0);
   const auto b = rig.stream("b", 1);
   Slow slow(*rig.context, std::byte{1});
@@ -231,7 +231,7 @@ TEST(Allocator, running_out_takes_a_submitted_range_of_another_stream_without_wa
 }
 
 TEST(Allocator, running_out_submits_an_open_list_that_keeps_the_memory) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   const auto a = rig.stream("a", 0);
   auto x = a->allocate(3_MiB, "x");
   t::put(*a, x, 1);
@@ -240,7 +240,7 @@ TEST(Allocator, running_out_submits_an_open_list_that_keeps_the_memory) {
 }
 
 TEST(Allocator, running_out_submits_every_open_list_that_keeps_the_memory) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   const auto a = rig.stream("a", 0);
   const auto b = rig.stream("b", 1);
   auto x = a->allocate(3_MiB, "x");
@@ -318,7 +318,7 @@ TEST(Allocator, what_a_wait_has_freed_is_used_without_asking_the_device_again) {
 }
 
 TEST(Allocator, running_out_does_not_wait_for_what_only_the_host_can_let_go) {
-  Rig rig(kTwoQueues, {.memory_limit = 4_MiB, .reaper = false});
+  Rig rig(kTwoQueuesAlone, {.memory_limit = 4_MiB, .reaper = false});
   const auto stream = rig.stream();
   Gate gate(*rig.context);
   auto x = stream->allocate(3_MiB, "gated thing");

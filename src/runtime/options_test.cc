@@ -9,7 +9,7 @@
 namespace holdfast::runtime {
 namespace {
 
-class OptionsFromEnvironment : public testing::Test {
+class OptionsFromEnvironment : public ::testing::Test {
  protected:
   void set(const char* name, const char* value) {
     ::setenv(name, value, 1);  // NOLINT(concurrency-mt-unsafe)
@@ -40,8 +40,8 @@ TEST_F(OptionsFromEnvironment, a_value_that_is_no_size_is_refused_by_name) {
     Options::from_environment();
     FAIL() << "it was taken";
   } catch (const EnvironmentError& error) {
-    EXPECT_THAT(error.what(), testing::HasSubstr("HOLDFAST_MEMORY_LIMIT"));
-    EXPECT_THAT(error.what(), testing::HasSubstr("'plenty'"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("HOLDFAST_MEMORY_LIMIT"));
+    EXPECT_THAT(error.what(), ::testing::HasSubstr("'plenty'"));
   }
 }
 

@@ -66,8 +66,8 @@ hal::ListStorage Core::take_list_storage() {
 void Core::abandoned(hal::Ticket& ticket) {
   if (Failure failure = ticket.failure()) {
     failures_.fetch_add(1, std::memory_order_relaxed);
-    log::note(log::Topic::device, "list {} will not run: {}", ticket.list().value,
-              failure.message());
+    logging::note(logging::Topic::device, "list {} will not run: {}", ticket.list().value,
+                  failure.message());
   }
   const Allocator::Garbage garbage = allocator_->ticket_over(ticket);
 }

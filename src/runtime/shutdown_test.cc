@@ -72,7 +72,7 @@ TEST(Shutdown, a_gate_that_nobody_opens_does_not_keep_it_from_ending) {
 
 TEST(Shutdown, a_kernel_that_does_not_end_is_reported_and_its_memory_left_alone) {
   std::string logged;
-  const auto sink = log::set_sink([&](const log::Message& m) { logged += m.text; });
+  const auto sink = logging::set_sink([&](const logging::Message& m) { logged += m.text; });
   {
     Rig rig(kOneQueue, {.shutdown_bound = std::chrono::milliseconds(1), .reaper = false});
     Slow slow(*rig.context);
@@ -86,7 +86,7 @@ TEST(Shutdown, a_kernel_that_does_not_end_is_reported_and_its_memory_left_alone)
     EXPECT_THAT(report.details, HasSubstr("stuck stream"));
     EXPECT_EQ(rig.context->close().lists_left, 1U) << "the report stays";
   }
-  log::set_sink(sink);
+  logging::set_sink(sink);
   EXPECT_THAT(logged, HasSubstr("stuck stream"));
 }
 

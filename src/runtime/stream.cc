@@ -21,8 +21,9 @@ Stream::~Stream() {
   try {
     if (!core.closed()) encoder_->flush().or_raise();
   } catch (const std::exception& error) {
-    log::warn(log::Topic::device, "stream '{}' was dropped and could not submit its last list: {}",
-              name(), error.what());
+    logging::warn(logging::Topic::device,
+                  "stream '{}' was dropped and could not submit its last list: {}", name(),
+                  error.what());
   }
   encoder_->abandon(Failure(ErrorCode::closed,
                             fmt::format("stream '{}' was dropped before it submitted it", name())));

@@ -64,8 +64,8 @@ void Waits::wait_until(const std::function<bool(sync::Deadline)>& ready, WaitRea
   const Account account(counters_[static_cast<unsigned>(reason)]);
   for (;;) {
     if (ready(earlier(limit.deadline, sync::Deadline::after(kInterruptCheck)))) {
-      log::note(log::Topic::waits, "waited {:.3f} ms for {} ({})", account.ms(), what,
-                to_string(reason));
+      logging::note(logging::Topic::waits, "waited {:.3f} ms for {} ({})", account.ms(), what,
+                    to_string(reason));
       return;
     }
     if (interruptions.load() != before || (limit.interrupted && limit.interrupted())) {

@@ -9,7 +9,7 @@
 namespace holdfast::simulation {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::vector<std::string> no_faults(uint64_t) { return {}; }
 

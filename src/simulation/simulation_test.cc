@@ -13,7 +13,7 @@
 namespace holdfast::simulation {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Outcome with_seed(uint64_t seed, const std::function<void()>& body) {
   SeededDriver driver(seed);

@@ -23,13 +23,13 @@ namespace {
 // times.
 class Quiet {
  public:
-  Quiet() : before_(log::set_sink([](const log::Message&) {})) {}
-  ~Quiet() { log::set_sink(std::move(before_)); }
+  Quiet() : before_(logging::set_sink([](const logging::Message&) {})) {}
+  ~Quiet() { logging::set_sink(std::move(before_)); }
   Quiet(const Quiet&) = delete;
   Quiet& operator=(const Quiet&) = delete;
 
  private:
-  log::Sink before_;
+  logging::Sink before_;
 };
 
 }  // namespace

@@ -518,7 +518,7 @@ class _Finder:
             k += 1
         if not called or any(n in ONLY_SPEED or MACRO.match(n) or "trace" in n for n in names):
             return
-        if names[:1] == ["static_cast"] or self.text(i, i + 1) == "log::":
+        if names[:1] == ["static_cast"] or self.text(i, i + 1) == "logging::":
             return
         self.add("drop", "drop", i, end, i, self.text(i, end))
 

@@ -138,7 +138,7 @@ TEST(ElementwiseSpecials, nan_wins_and_is_found) {
   const Array a({kNan, 1.0F, kNan, -kInfinity}, {4});
   const Array b({2.0F, kNan, kNan, 3.0F}, {4});
   const auto nan = [](bool is) {
-    return testing::Truly([is](double v) { return std::isnan(v) == is; });
+    return ::testing::Truly([is](double v) { return std::isnan(v) == is; });
   };
   for (const Array& result : {maximum(a, b), minimum(a, b), clip(a, b, 5.0F), clip(a, 0.0F, b)}) {
     EXPECT_THAT(values_of(result), ElementsAre(nan(true), nan(true), nan(true), nan(false)));

@@ -11,7 +11,7 @@
 namespace holdfast::array {
 namespace {
 
-constexpr std::array<std::string_view, kMaxOperands> kNames{"a", "b", "c"};
+constexpr std::array<std::string_view, kMaxOperands> kOperandNames{"a", "b", "c"};
 
 constexpr std::string_view kHelpers = R"(
 template <class T> struct Wrapping { using type = uint; };
@@ -35,14 +35,14 @@ template <class S, class D> long row_of(uint3 at, const S* shape, const D* strid
 
 // What the operand, or the input that it reads, is called.
 std::string_view name_of(const Pattern& pattern, size_t operand) {
-  if (pattern.operands[operand].access == Access::number) return kNames[operand];
+  if (pattern.operands[operand].access == Access::number) return kOperandNames[operand];
   for (size_t i = 0; i < operand; ++i) {
     const Pattern::Source& earlier = pattern.operands[i];
     if (earlier.access != Access::number && earlier.input == pattern.operands[operand].input) {
-      return kNames[i];
+      return kOperandNames[i];
     }
   }
-  return kNames[operand];
+  return kOperandNames[operand];
 }
 
 // The operand as an argument of element().
@@ -71,12 +71,12 @@ kernel::Kernel make(const Expression& expression, const Pattern& pattern) {
     const Access access = pattern.operands[i].access;
     if (access == Access::taken) {
       in_place = true;
-    } else if (access != Access::number && name_of(pattern, i) == kNames[i]) {
-      d.inputs.emplace_back(kNames[i]);
+    } else if (access != Access::number && name_of(pattern, i) == kOperandNames[i]) {
+      d.inputs.emplace_back(kOperandNames[i]);
     }
     const std::string_view comma = i == 0 ? "" : ", ";
     parameters +=
-        fmt::format("{}{} {}", comma, pattern.chooses && i == 0 ? "bool" : "C", kNames[i]);
+        fmt::format("{}{} {}", comma, pattern.chooses && i == 0 ? "bool" : "C", kOperandNames[i]);
     arguments += fmt::format("{}{}", comma, read(pattern, i));
   }
   (in_place ? d.in_place : d.outputs).emplace_back("out");

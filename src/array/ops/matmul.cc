@@ -24,7 +24,7 @@ constexpr int64_t kTileRows = 8;
 constexpr int64_t kTileColumns = 32;
 // Products with fewer rows, columns or multiplications are not worth putting their inputs in order
 // for that.
-constexpr int64_t kFewRows = 4;
+constexpr int64_t kFewMatmulRows = 4;
 constexpr int64_t kFewProducts = 1 << 15;
 // Of a small product, a thread computes this many columns of one row.
 constexpr int64_t kRowColumns = 64;
@@ -229,7 +229,7 @@ void record_rows(Encoder& encoder, Matrices a, Matrices b, const Operand& out) {
   int64_t c_column = 1;
   const int64_t c_batch = a.rows * b.columns;
   // Threads have many columns: where there are few, the transposed product has more.
-  if (b.columns < kFewRows && a.rows > b.columns) {
+  if (b.columns < kFewMatmulRows && a.rows > b.columns) {
     std::swap(a, b);
     a.transpose();
     b.transpose();
@@ -368,7 +368,7 @@ void array::record_matmul(Encoder& encoder, const Operand& left, const Operand& 
   a.batch = batches[0];
   b.batch = batches[1];
   const int64_t products = a.rows * b.columns * a.columns;
-  if (std::min(a.rows, b.columns) < kFewRows || products < kFewProducts) {
+  if (std::min(a.rows, b.columns) < kFewMatmulRows || products < kFewProducts) {
     record_rows(encoder, std::move(a), std::move(b), out);
   } else {
     record_tiles(encoder, std::move(a), b, out);

@@ -19,10 +19,10 @@ constexpr int64_t kPerWord = 32 / kBits;
 
 // Words lie in blocks of LANES (fewer in the last of a row). Kernels take the same value of all
 // words of a block at once: that is a shift of a vector.
-constexpr int64_t kLanes = 32;
+constexpr int64_t kQuantizedLanes = 32;
 
-// x, row by row and block by block, in the order in which rows_kernel() takes it: first values of
-// all words, second values, ... And the sums of groups, for the biases.
+// x, row by row and block by block, in the order in which quantized_rows_kernel() takes it: first
+// values of all words, second values, ... And the sums of groups, for the biases.
 const kernel::Kernel& order_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "quantized_matmul_order",
@@ -48,7 +48,7 @@ for (int g = 0; g < width * 8 / GROUP; ++g) {
 }
 
 // A thread has one result. The weights of a group come to scale * sum(x * q) + bias * sum(x).
-const kernel::Kernel& rows_kernel() {
+const kernel::Kernel& quantized_rows_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "quantized_matmul",
                          .inputs = {"x", "sums", "w", "scales", "biases"},
@@ -97,7 +97,7 @@ y[row * threads_per_grid.x + n] = R(sum);
 }
 
 // Grouped along the columns: a thread has the columns of one block.
-const kernel::Kernel& columns_kernel() {
+const kernel::Kernel& quantized_columns_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "quantized_matmul_columns",
                          .inputs = {"x", "w", "scales", "biases"},
@@ -259,7 +259,7 @@ class QuantizedMatmul final : public Operation {
     const Operand ordered = encoder.scratch({work.rows, work.depth}, work.dtype);
     const Operand sums = encoder.scratch({work.rows, work.depth / how_.group_size}, work.dtype);
     const kernel::Param depth{"depth", work.depth};
-    kernel::Size3 grid{array::grid_axis(ceil_div(work.depth / kPerWord, kLanes), kName),
+    kernel::Size3 grid{array::grid_axis(ceil_div(work.depth / kPerWord, kQuantizedLanes), kName),
                        array::grid_axis(work.rows, kName), 1};
     encoder.launch(order_kernel(),
                    {.inputs = std::array{array::as_bits(work.x)},
@@ -268,35 +268,36 @@ class QuantizedMatmul final : public Operation {
                     .threadgroup = array::group_of(grid),
                     .constants = std::array<kernel::Constant, 4>{{{"A", work.dtype},
                                                                   {"HALF", array::is_half(work.x)},
-                                                                  {"LANES", kLanes},
+                                                                  {"LANES", kQuantizedLanes},
                                                                   {"GROUP", how_.group_size}}},
                     .params = {&depth, 1}});
     grid.x = array::grid_axis(work.columns, kName);
-    encoder.launch(rows_kernel(),
+    encoder.launch(quantized_rows_kernel(),
                    {.inputs = std::array{ordered, sums, work.w, work.scales, work.biases},
                     .outputs = {&work.out, 1},
                     .grid = grid,
                     .threadgroup = array::group_of(grid),
                     .constants = std::array<kernel::Constant, 4>{{{"A", work.dtype},
                                                                   {"R", work.out.dtype()},
-                                                                  {"LANES", kLanes},
+                                                                  {"LANES", kQuantizedLanes},
                                                                   {"GROUP", how_.group_size}}},
                     .params = {&depth, 1},
                     .work_per_thread = array::share_of(steps(work), grid)});
   }
 
   void record_columns(Encoder& encoder, const Work& work) const {
-    const kernel::Size3 grid{array::grid_axis(ceil_div(work.columns / kPerWord, kLanes), kName),
-                             array::grid_axis(work.rows, kName), 1};
+    const kernel::Size3 grid{
+        array::grid_axis(ceil_div(work.columns / kPerWord, kQuantizedLanes), kName),
+        array::grid_axis(work.rows, kName), 1};
     encoder.launch(
-        columns_kernel(),
+        quantized_columns_kernel(),
         {.inputs = std::array{work.x, work.w, work.scales, work.biases},
          .outputs = {&work.out, 1},
          .grid = grid,
          .threadgroup = array::group_of(grid),
          .constants = std::array<kernel::Constant, 4>{{{"A", work.dtype},
                                                        {"R", work.out.dtype()},
-                                                       {"LANES", kLanes},
+                                                       {"LANES", kQuantizedLanes},
                                                        {"GROUP", how_.group_size}}},
          .params = std::array<kernel::Param, 2>{{{"depth", work.depth}, {"columns", work.columns}}},
          .work_per_thread = array::share_of(steps(work), grid)});

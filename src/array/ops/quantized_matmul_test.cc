@@ -15,7 +15,7 @@ using numeric::array_of;
 using numeric::Lie;
 using numeric::values_of;
 
-std::vector<double> some_values(int64_t count, Dtype dtype, uint32_t seed) {
+std::vector<double> quantizable_values(int64_t count, Dtype dtype, uint32_t seed) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> draw(-1, 1);
   std::vector<double> values(static_cast<size_t>(count));
@@ -48,9 +48,9 @@ void check(int64_t m, int64_t k, int64_t n, const Quantization& how, const Types
   std::vector<uint32_t> words(static_cast<size_t>(rows * values / 8));
   for (uint32_t& w : words) w = static_cast<uint32_t>(random());
   const Shape groups{rows, values / how.group_size};
-  const std::vector<double> x = some_values(m * k, types.x, 1);
-  const std::vector<double> scales = some_values(elements(groups), types.scales, 2);
-  const std::vector<double> biases = some_values(elements(groups), types.biases, 3);
+  const std::vector<double> x = quantizable_values(m * k, types.x, 1);
+  const std::vector<double> scales = quantizable_values(elements(groups), types.scales, 2);
+  const std::vector<double> biases = quantizable_values(elements(groups), types.biases, 3);
   const Array got = quantized_matmul(
       numeric::laid_out(array_of(x, {m, k}, types.x), lie), Array(words, {rows, values / 8}),
       numeric::laid_out(array_of(scales, groups, types.scales), lie),
@@ -131,7 +131,7 @@ TEST(QuantizedMatmul, leading_axes_stay) {
 TEST(Quantize, comes_back_within_half_a_step) {
   for (const Dtype dtype : {float32, float16, bfloat16, float64}) {
     for (const int64_t group : {32, 64, 128}) {
-      const std::vector<double> values = some_values(5 * 256, dtype, 7);
+      const std::vector<double> values = quantizable_values(5 * 256, dtype, 7);
       const std::vector<Array> parts =
           quantize(array_of(values, {5, 256}, dtype), {.group_size = group});
       ASSERT_EQ(parts.size(), 3U);

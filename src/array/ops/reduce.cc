@@ -43,7 +43,7 @@ Dtype result_type(Kind kind, Dtype dtype) {
 // x has the kept axes first, `kept` of them; the rest is reduced: the last one (inner) in steps,
 // those between (outer) as one. A piece is a part of each. Results of pieces lie
 // [piece, kept].
-constexpr const char* kHeader = R"(
+constexpr const char* kReduceHeader = R"(
 inline A join(A a, A b) {
 #if OP == 1
   return b > a || b != b ? b : a;
@@ -82,7 +82,7 @@ inline R finish(A a, long divisor) {
 
 // A thread has one result. Many accumulators fill vector registers; emptied after a few elements
 // each, they keep the error of float sums to that of short ones, however long a row is.
-constexpr const char* kRows = R"(
+constexpr const char* kReduceRows = R"(
 constexpr int LANES = 32;
 constexpr long BLOCK = 32 * LANES;
 uint i = thread_position_in_grid.x;
@@ -124,7 +124,7 @@ y[piece * long(threads_per_grid.x) + long(i)] = finish(total, divisor);
 )";
 
 // A thread has up to 32 results that lie side by side, and so do their elements.
-constexpr const char* kColumns = R"(
+constexpr const char* kReduceColumns = R"(
 constexpr int LANES = 32;
 PIECE
 const long columns = x_shape[kept - 1];
@@ -167,31 +167,31 @@ for (long outer = outer_begin; outer < outer_end; ++outer) {
 const long to = (piece * long(threads_per_grid.y) + line) * columns + first;
 for (int j = 0; j < width; ++j) y[to + j] = finish(totals[j], divisor);
 )";
-constexpr int64_t kLanes = 32;
+constexpr int64_t kReduceLanes = 32;
 
-const kernel::Kernel& rows_kernel() {
+const kernel::Kernel& reduce_rows_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "reduce_rows",
                          .inputs = {"x"},
                          .outputs = {"y"},
-                         .source = kRows,
-                         .header = std::string(array::kLoadText) + kHeader});
+                         .source = kReduceRows,
+                         .header = std::string(array::kLoadText) + kReduceHeader});
   return kernel;
 }
-const kernel::Kernel& columns_kernel() {
+const kernel::Kernel& reduce_columns_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "reduce_columns",
                          .inputs = {"x"},
                          .outputs = {"y"},
-                         .source = kColumns,
-                         .header = std::string(array::kLoadText) + kHeader});
+                         .source = kReduceColumns,
+                         .header = std::string(array::kLoadText) + kReduceHeader});
   return kernel;
 }
 
 // Below this many threads a reduction is cut into pieces, each of at least that many elements.
 constexpr int64_t kFewThreads = 32;
-constexpr int64_t kPieceElements = 8192;
-constexpr int64_t kMaxPieces = 64;
+constexpr int64_t kReducePieceElements = 8192;
+constexpr int64_t kMaxReducePieces = 64;
 
 // An array as what stays of it and what does not.
 struct Split {
@@ -253,15 +253,15 @@ void launch(Encoder& encoder, const Operand& in, const Split& split, const Opera
   const int64_t inner = split.reduced.shape.back();
   const int64_t outer = elements(split.reduced.shape) / inner;
   const bool columns = split.kept.strides.back() == 1 && split.reduced.strides.back() != 1 &&
-                       split.kept.shape.back() >= kLanes / 2;
-  const int64_t wide = columns ? ceil_div(split.kept.shape.back(), kLanes) : outputs;
+                       split.kept.shape.back() >= kReduceLanes / 2;
+  const int64_t wide = columns ? ceil_div(split.kept.shape.back(), kReduceLanes) : outputs;
   const int64_t high = columns ? outputs / split.kept.shape.back() : 1;
 
   // As many pieces as are worth it, of the inner axis first.
   int64_t pieces = 1;
   if (wide * high < kFewThreads) {
-    const int64_t each = columns ? std::min(outputs, kLanes) : 1;
-    pieces = std::clamp<int64_t>(outer * inner * each / kPieceElements, 1, kMaxPieces);
+    const int64_t each = columns ? std::min(outputs, kReduceLanes) : 1;
+    pieces = std::clamp<int64_t>(outer * inner * each / kReducePieceElements, 1, kMaxReducePieces);
   }
   const int64_t inner_length = ceil_div(inner, std::min(pieces, inner));
   const int64_t inner_pieces = ceil_div(inner, inner_length);
@@ -278,7 +278,7 @@ void launch(Encoder& encoder, const Operand& in, const Split& split, const Opera
                            static_cast<uint32_t>(pieces)};
   const std::array inputs{array::as_bits(in).with_layout(split.joined())};
   const size_t kept = inputs[0].shape().size() - split.reduced.shape.size();
-  encoder.launch(columns ? columns_kernel() : rows_kernel(),
+  encoder.launch(columns ? reduce_columns_kernel() : reduce_rows_kernel(),
                  {.inputs = inputs,
                   .outputs = {&to, 1},
                   .grid = grid,

@@ -18,10 +18,10 @@ using numeric::Lie;
 using numeric::values_of;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kReduceInfinity = std::numeric_limits<double>::infinity();
 
 // Values that the dtype has, so that the reference starts from the same ones.
-std::vector<double> some_values(int64_t count, Dtype dtype, uint32_t seed = 1) {
+std::vector<double> reducible_values(int64_t count, Dtype dtype, uint32_t seed = 1) {
   std::mt19937 random(seed);
   const bool has_sign = is_floating(dtype) || is_signed_integer(dtype);
   std::uniform_real_distribution<double> draw(has_sign ? -8 : 0, 8);
@@ -106,7 +106,7 @@ double first_largest(const std::vector<double>& values) {
 }
 
 void check_all(const Shape& shape, const std::vector<int64_t>& axes, Dtype dtype, Lie lie) {
-  const std::vector<double> values = some_values(elements(shape), dtype);
+  const std::vector<double> values = reducible_values(elements(shape), dtype);
   const Array a = numeric::laid_out(array_of(values, shape, dtype), lie);
   const auto groups = groups_of(values, shape, axes);
   const std::string what = std::string(to_string(dtype)) + " " + to_string(shape) + " over " +
@@ -169,7 +169,7 @@ TEST(Reduce, eight_axes_that_lie_apart_are_walked) {
 // One accumulator would be off by hundreds of roundings.
 TEST(Reduce, long_float_sums_stay_exact_to_a_few_roundings) {
   const int64_t n = 1'000'003;
-  std::vector<double> values = some_values(n, float32);
+  std::vector<double> values = reducible_values(n, float32);
   for (double& v : values) v = std::abs(v);
   const Array line = array_of(values, {n}, float32);
   expect_sums(sum(line), {values}, false, "line");
@@ -200,11 +200,12 @@ TEST(Reduce, long_float_sums_stay_exact_to_a_few_roundings) {
 TEST(Reduce, sums_with_an_infinity_are_infinite) {
   for (const int64_t n : {5, 5'000, 50'000}) {
     std::vector<double> values(static_cast<size_t>(n), 1);
-    values[2] = kInfinity;
-    EXPECT_EQ(values_of(sum(array_of(values, {n}, float32)))[0], kInfinity) << n;
+    values[2] = kReduceInfinity;
+    EXPECT_EQ(values_of(sum(array_of(values, {n}, float32)))[0], kReduceInfinity) << n;
     const Array column = broadcast_to(array_of(values, {n, 1}, float32), {n, 20});
-    EXPECT_EQ(values_of(sum(column, {.axes = {0}})), std::vector<double>(20, kInfinity)) << n;
-    EXPECT_EQ(values_of(sum(copy(column), {.axes = {0}})), std::vector<double>(20, kInfinity)) << n;
+    EXPECT_EQ(values_of(sum(column, {.axes = {0}})), std::vector<double>(20, kReduceInfinity)) << n;
+    EXPECT_EQ(values_of(sum(copy(column), {.axes = {0}})), std::vector<double>(20, kReduceInfinity))
+        << n;
   }
 }
 
@@ -281,7 +282,7 @@ TEST(Reduce, one_nan_decides) {
   for (const Dtype dtype : {float32, float16, bfloat16, float64}) {
     for (const int64_t n : {3, 40, 70'000}) {
       for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
-        std::vector<double> values = some_values(n, dtype);
+        std::vector<double> values = reducible_values(n, dtype);
         values[static_cast<size_t>(at)] = kNaN;
         const Array a = array_of(values, {n}, dtype);
         EXPECT_TRUE(std::isnan(values_of(max(a))[0])) << to_string(dtype) << n << " " << at;
@@ -300,9 +301,9 @@ TEST(Reduce, one_nan_decides) {
 }
 
 TEST(Reduce, extremes_know_infinities) {
-  const Array a = array_of({-kInfinity, -kInfinity}, {2}, float32);
-  EXPECT_EQ(values_of(max(a))[0], -kInfinity);
-  EXPECT_EQ(values_of(min(array_of({kInfinity, 3}, {2}, float16)))[0], 3);
+  const Array a = array_of({-kReduceInfinity, -kReduceInfinity}, {2}, float32);
+  EXPECT_EQ(values_of(max(a))[0], -kReduceInfinity);
+  EXPECT_EQ(values_of(min(array_of({kReduceInfinity, 3}, {2}, float16)))[0], 3);
   EXPECT_EQ(argmax(a).item<uint32_t>(), 0U);
 }
 
@@ -325,7 +326,7 @@ TEST(Reduce, wrong_axes_are_refused) {
 }
 
 void check_softmax(const Shape& shape, int64_t axis, Dtype dtype, Lie lie) {
-  const std::vector<double> values = some_values(elements(shape), dtype);
+  const std::vector<double> values = reducible_values(elements(shape), dtype);
   const Array a = numeric::laid_out(array_of(values, shape, dtype), lie);
   const Array got = softmax(a, axis);
   ASSERT_EQ(got.shape(), shape);
@@ -372,7 +373,7 @@ TEST(Softmax, nightly_all_dtypes_axes_and_layouts_agree_with_double_precision) {
 
 TEST(Softmax, far_apart_and_infinite_elements_are_weighed_right) {
   for (const int64_t n : {4, 20'000}) {
-    std::vector<double> values(static_cast<size_t>(n), -kInfinity);
+    std::vector<double> values(static_cast<size_t>(n), -kReduceInfinity);
     values[1] = 1e30;
     values[3] = -1e30;
     std::vector<double> wanted(values.size(), 0);

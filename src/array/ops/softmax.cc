@@ -11,7 +11,7 @@ namespace {
 using array::ceil_div;
 
 // Rows of n elements, `step` apart; pieces of rows are rows, too.
-constexpr const char* kHeader = R"(
+constexpr const char* kSoftmaxHeader = R"(
 constexpr int LANES = 32;
 constexpr int BLOCK = 128;
 
@@ -116,7 +116,7 @@ const long n = x_shape[last];
 auto row = x + elem_to_loc(i, x_shape, x_strides, last);
 )";
 
-const kernel::Kernel& rows_kernel() {
+const kernel::Kernel& softmax_rows_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "softmax",
                          .inputs = {"x"},
@@ -126,12 +126,12 @@ const A best = largest<HALF>(row, n, step);
 const A sum = sum_of_powers(row, n, step, best);
 write(row, step, y + (i / y_step * n * y_step + i % y_step), y_step, n, best, sum);
 )",
-                         .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kSoftmaxHeader});
   return kernel;
 }
 
 // Rows side by side, y_step of them: a thread has up to 32.
-const kernel::Kernel& columns_kernel() {
+const kernel::Kernel& softmax_columns_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "softmax_columns",
                          .inputs = {"x"},
@@ -196,7 +196,7 @@ for (long k = 0; k < n; ++k) {
   for (int j = 0; j < width; ++j) to[k * y_step + j] = R(values[j]);
 }
 )",
-                         .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kSoftmaxHeader});
   return kernel;
 }
 
@@ -208,7 +208,7 @@ const long begin = piece * piece_length;
 const long length = metal::min(piece_length, n - begin);
 )";
 
-const kernel::Kernel& pieces_kernel() {
+const kernel::Kernel& softmax_pieces_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "softmax_pieces",
                          .inputs = {"x"},
@@ -218,11 +218,11 @@ const A best = largest<HALF>(row + begin * step, length, step);
 largests[i * pieces + piece] = best;
 sums[i * pieces + piece] = sum_of_powers(row + begin * step, length, step, best);
 )",
-                         .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kSoftmaxHeader});
   return kernel;
 }
 
-const kernel::Kernel& join_kernel() {
+const kernel::Kernel& softmax_join_kernel() {
   static const NeverDestroyed<kernel::Kernel> kernel(
       kernel::Definition{.name = "softmax_join",
                          .inputs = {"x", "largests", "sums"},
@@ -239,16 +239,16 @@ for (long p = 0; p < pieces; ++p) {
 const long to = i / y_step * n * y_step + i % y_step + begin * y_step;
 write(row + begin * step, step, y + to, y_step, length, best, sum);
 )",
-                         .header = std::string(array::kLoadText) + kHeader});
+                         .header = std::string(array::kLoadText) + kSoftmaxHeader});
   return kernel;
 }
 
 // Below this many rows they are cut into pieces, of at least that many elements.
-constexpr int64_t kFewRows = 32;
-constexpr int64_t kPieceElements = 4096;
-constexpr int64_t kMaxPieces = 64;
+constexpr int64_t kFewSoftmaxRows = 32;
+constexpr int64_t kSoftmaxPieceElements = 4096;
+constexpr int64_t kMaxSoftmaxPieces = 64;
 // Of the kernel for columns, and how many make it worth it.
-constexpr int64_t kColumns = 32;
+constexpr int64_t kSoftmaxColumns = 32;
 constexpr int64_t kFewColumns = 8;
 
 class SoftmaxOperation final : public Operation {
@@ -275,48 +275,48 @@ class SoftmaxOperation final : public Operation {
     // The last axis that is kept: whether as many rows lie side by side in x as in y.
     const size_t side = in.shape().size() - 2;
     if (y_step >= kFewColumns && in.layout().strides[side] == 1 && in.shape()[side] % y_step == 0) {
-      grid = {array::grid_axis(ceil_div(y_step, kColumns), "softmax"),
+      grid = {array::grid_axis(ceil_div(y_step, kSoftmaxColumns), "softmax"),
               array::grid_axis(rows / y_step, "softmax"), 1};
-      encoder.launch(columns_kernel(), {.inputs = {&in, 1},
-                                        .outputs = {&out, 1},
-                                        .grid = grid,
-                                        .threadgroup = array::group_of(grid),
-                                        .constants = constants,
-                                        .params = {&step, 1},
-                                        .work_per_thread = array::share_of(steps, grid)});
+      encoder.launch(softmax_columns_kernel(), {.inputs = {&in, 1},
+                                                .outputs = {&out, 1},
+                                                .grid = grid,
+                                                .threadgroup = array::group_of(grid),
+                                                .constants = constants,
+                                                .params = {&step, 1},
+                                                .work_per_thread = array::share_of(steps, grid)});
       return;
     }
-    if (rows >= kFewRows || length < 2 * kPieceElements) {
-      encoder.launch(rows_kernel(), {.inputs = {&in, 1},
-                                     .outputs = {&out, 1},
-                                     .grid = grid,
-                                     .threadgroup = array::group_of(grid),
-                                     .constants = constants,
-                                     .params = {&step, 1},
-                                     .work_per_thread = array::share_of(steps, grid)});
+    if (rows >= kFewSoftmaxRows || length < 2 * kSoftmaxPieceElements) {
+      encoder.launch(softmax_rows_kernel(), {.inputs = {&in, 1},
+                                             .outputs = {&out, 1},
+                                             .grid = grid,
+                                             .threadgroup = array::group_of(grid),
+                                             .constants = constants,
+                                             .params = {&step, 1},
+                                             .work_per_thread = array::share_of(steps, grid)});
       return;
     }
     const int64_t piece_length =
-        ceil_div(length, std::min<int64_t>(length / kPieceElements, kMaxPieces));
+        ceil_div(length, std::min<int64_t>(length / kSoftmaxPieceElements, kMaxSoftmaxPieces));
     const int64_t pieces = ceil_div(length, piece_length);
     const Operand largests = encoder.scratch({rows, pieces}, work);
     const Operand sums = encoder.scratch({rows, pieces}, work);
     const kernel::Param piece{"piece_length", piece_length};
     grid.y = static_cast<uint32_t>(pieces);
-    encoder.launch(pieces_kernel(), {.inputs = {&in, 1},
-                                     .outputs = std::array{largests, sums},
-                                     .grid = grid,
-                                     .threadgroup = array::group_of(grid),
-                                     .constants = constants,
-                                     .params = {&piece, 1},
-                                     .work_per_thread = array::share_of(steps, grid)});
-    encoder.launch(join_kernel(), {.inputs = std::array{in, largests, sums},
-                                   .outputs = {&out, 1},
-                                   .grid = grid,
-                                   .threadgroup = array::group_of(grid),
-                                   .constants = constants,
-                                   .params = std::array{step, piece},
-                                   .work_per_thread = array::share_of(steps, grid)});
+    encoder.launch(softmax_pieces_kernel(), {.inputs = {&in, 1},
+                                             .outputs = std::array{largests, sums},
+                                             .grid = grid,
+                                             .threadgroup = array::group_of(grid),
+                                             .constants = constants,
+                                             .params = {&piece, 1},
+                                             .work_per_thread = array::share_of(steps, grid)});
+    encoder.launch(softmax_join_kernel(), {.inputs = std::array{in, largests, sums},
+                                           .outputs = {&out, 1},
+                                           .grid = grid,
+                                           .threadgroup = array::group_of(grid),
+                                           .constants = constants,
+                                           .params = std::array{step, piece},
+                                           .work_per_thread = array::share_of(steps, grid)});
   }
 
  private:

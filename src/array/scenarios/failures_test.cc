@@ -15,7 +15,7 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using testing::World;
 
-const Kernel& broken() {
+const Kernel& broken_kernel() {
   static const Kernel kernel = elementwise_kernel("fifth", "a[i] + no_such_name");
   return kernel;
 }
@@ -42,7 +42,7 @@ std::vector<Array> nine(const Array& x) {
   static const std::vector<Kernel> kernels = [] {
     std::vector<Kernel> made;
     for (int i = 1; i <= 9; ++i) {
-      made.push_back(i == 5 ? broken()
+      made.push_back(i == 5 ? broken_kernel()
                             : elementwise_kernel("number_" + std::to_string(i),
                                                  "a[i] + T(" + std::to_string(i) + ")"));
     }
@@ -319,14 +319,15 @@ ARRAY_SCENARIO(mlx_4534_a_grid_that_groups_do_not_divide_runs_every_thread_once)
 uint3 p = thread_position_in_grid;
 seen[(p.z * height + p.y) * width + p.x] += 1.0f;
 )"});
-  struct Case {
+  struct FailureCase {
     Size3 grid;
     Size3 group;
   };
   ArrayRig rig(world);
   for (const auto& [grid, group] :
-       {Case{{100, 1, 1}, {32, 1, 1}}, Case{{5, 7, 1}, {4, 4, 1}}, Case{{3, 5, 7}, {2, 4, 8}},
-        Case{{3, 2, 1}, {64, 4, 2}}, Case{{1, 1, 1}, {7, 3, 2}}}) {
+       {FailureCase{{100, 1, 1}, {32, 1, 1}}, FailureCase{{5, 7, 1}, {4, 4, 1}},
+        FailureCase{{3, 5, 7}, {2, 4, 8}}, FailureCase{{3, 2, 1}, {64, 4, 2}},
+        FailureCase{{1, 1, 1}, {7, 3, 2}}}) {
     const auto padded = [](uint32_t n, uint32_t by) { return (n + by - 1) / by * by; };
     const Size3 room{padded(grid.x, group.x), padded(grid.y, group.y), padded(grid.z, group.z)};
     std::vector<Array> places;

@@ -134,7 +134,7 @@ Array call(const Kernel& kernel, const Array& x, const Bound& bound, int64_t lay
                  .label = "layer " + std::to_string(layer)})[0];
 }
 
-std::vector<double> values_of(const Array& array) {
+std::vector<double> layer_values(const Array& array) {
   const Row values = floats(array.to_vector<Float16>());
   return {values.begin(), values.end()};
 }
@@ -150,11 +150,11 @@ void check_layers(std::vector<Bound> bound, const std::vector<Weights>& weights,
   }
   bound.clear();
   async_eval(layers);
-  std::vector<double> x = values_of(layers[0]);
+  std::vector<double> x = layer_values(layers[0]);
   for (size_t l = 0; l < weights.size(); ++l) {
     const std::vector<double> expected = reference(x, weights[l]);
     const double sign = l % kernels.size() == 0 ? 1 : -1;
-    x = values_of(layers[l + 1]);
+    x = layer_values(layers[l + 1]);
     for (size_t o = 0; o < kCells; ++o) {
       // One rounding to float16, of a sum made in float32 of numbers of about one.
       const double tolerance = std::abs(expected[o]) * 0x1p-11 + 1e-5;
@@ -217,7 +217,7 @@ ARRAY_SCENARIO(mlx_3263_only_the_last_layer_is_kept) {
       expected = reference(expected, weights[l]);
     }
   }
-  const std::vector<double> got = values_of(x);
+  const std::vector<double> got = layer_values(x);
   for (size_t o = 0; o < kCells; ++o) {
     // Each layer rounds to float16 once, 2^-11 of numbers up to four, and passes errors on about as
     // large as they were; another layer's weights are wrong by about one.

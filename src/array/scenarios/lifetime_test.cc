@@ -11,11 +11,11 @@ using testing::Gate;
 using testing::World;
 
 constexpr int64_t kSide = 8;
-constexpr int64_t kLength = kSide * kSide;
-constexpr Bytes kSize{kLength * sizeof(float)};
+constexpr int64_t kLifeLength = kSide * kSide;
+constexpr Bytes kSize{kLifeLength * sizeof(float)};
 
-const Kernel& plus_one() {
-  static const Kernel kernel = elementwise_kernel("plus_one", "a[i] + T(1)");
+const Kernel& plus_one_of_life() {
+  static const Kernel kernel = elementwise_kernel("plus_one_of_life", "a[i] + T(1)");
   return kernel;
 }
 
@@ -30,9 +30,9 @@ std::vector<float> turned(std::vector<float> values) {
   return values;
 }
 
-Array square(float offset) { return Array(mapped(ramp(kLength), 1, offset), {kSide, kSide}); }
+Array square(float offset) { return Array(mapped(ramp(kLifeLength), 1, offset), {kSide, kSide}); }
 
-std::vector<float> all(float value) { return mapped(ramp(kLength), 0, value); }
+std::vector<float> all(float value) { return mapped(ramp(kLifeLength), 0, value); }
 
 // mlx PR 3378: the kernel wants rows, so a copy is made that nobody sees. Whoever allocates next,
 // on this stream or on another, asks for memory of its size.
@@ -40,7 +40,7 @@ void hidden_copy(World& world, bool host_visible) {
   ArrayRig rig(world,
                {.device = {.queues = 2, .helpers = 0, .device_memory_host_visible = host_visible}});
   const Stream other = rig.device.new_stream("other");
-  eval(run(plus_one(), transpose(square(0))));
+  eval(run(plus_one_of_life(), transpose(square(0))));
   const Stats before = rig.stats();
   Array first_in = square(10);
   Array second_in = square(20);
@@ -51,7 +51,7 @@ void hidden_copy(World& world, bool host_visible) {
   {
     Gate gate(*rig.device.context());
     hold(rig.stream(), gate);
-    first = run(plus_one(), transpose(first_in));
+    first = run(plus_one_of_life(), transpose(first_in));
     first_in = Array();
     async_eval(first);
     rig.device.clear_cache();
@@ -61,18 +61,18 @@ void hidden_copy(World& world, bool host_visible) {
           << "the copy and what it was made of";
     }
     const auto next = world.task("next", [&] {
-      greedy = full({kLength}, 99, float32, other);
+      greedy = full({kLifeLength}, 99, float32, other);
       async_eval(greedy);
     });
-    second = run(plus_one(), transpose(second_in));
+    second = run(plus_one_of_life(), transpose(second_in));
     second_in = Array();
     async_eval(second);
     if (!world.has_faults()) {
       EXPECT_EQ(rig.stats().hidden_copies - before.hidden_copies, 2U);
     }
   }
-  EXPECT_EQ(first.to_vector<float>(), turned(mapped(ramp(kLength), 1, 11)));
-  EXPECT_EQ(second.to_vector<float>(), turned(mapped(ramp(kLength), 1, 21)));
+  EXPECT_EQ(first.to_vector<float>(), turned(mapped(ramp(kLifeLength), 1, 11)));
+  EXPECT_EQ(second.to_vector<float>(), turned(mapped(ramp(kLifeLength), 1, 21)));
   EXPECT_EQ(greedy.to_vector<float>(), all(99));
 }
 
@@ -85,12 +85,12 @@ ARRAY_SCENARIO(mlx_3378_hidden_copy_on_a_discrete_device) { hidden_copy(world, f
 // Each step needs a copy, and the copies of earlier steps go round inside one list.
 ARRAY_SCENARIO(mlx_3378_hidden_copies_go_round_inside_a_list) {
   ArrayRig rig(world, {.submit = kOneList});
-  eval(run(plus_one(), transpose(square(0))));
+  eval(run(plus_one_of_life(), transpose(square(0))));
   const Stats before = rig.stats();
   Array x = square(0);
   constexpr uint64_t kSteps = 6;
-  for (uint64_t i = 0; i < kSteps; ++i) x = run(plus_one(), transpose(x));
-  EXPECT_EQ(x.to_vector<float>(), mapped(ramp(kLength), 1, kSteps));
+  for (uint64_t i = 0; i < kSteps; ++i) x = run(plus_one_of_life(), transpose(x));
+  EXPECT_EQ(x.to_vector<float>(), mapped(ramp(kLifeLength), 1, kSteps));
   if (world.has_faults()) return;
   const Stats now = rig.stats();
   EXPECT_EQ(now.hidden_copies - before.hidden_copies, kSteps);
@@ -111,10 +111,10 @@ void meddled_timeline(World& world, const ArrayRigOptions& options,
     point();
     Array x = square(5);
     point();
-    Array y = run(plus_one(), transpose(x));
+    Array y = run(plus_one_of_life(), transpose(x));
     point();
-    Array z = run(plus_one(), interlude(y, point));
-    const Array w = run(plus_one(), interlude(z, point));
+    Array z = run(plus_one_of_life(), interlude(y, point));
+    const Array w = run(plus_one_of_life(), interlude(z, point));
     point();
     async_eval(w);
     point();
@@ -125,18 +125,18 @@ void meddled_timeline(World& world, const ArrayRigOptions& options,
     point();
     std::vector<Array> nexts;
     for (int i = 1; i <= 4; ++i) {
-      const Array next = full({i * kLength}, i, float32, i % 2 == 0 ? other : rig.stream());
+      const Array next = full({i * kLifeLength}, i, float32, i % 2 == 0 ? other : rig.stream());
       async_eval(next);
       point();
       // Two of them are dropped in flight as well.
       if (i > 2) nexts.push_back(next);
     }
-    EXPECT_EQ(w.to_vector<float>(), turned(mapped(ramp(kLength), 1, 8)));
+    EXPECT_EQ(w.to_vector<float>(), turned(mapped(ramp(kLifeLength), 1, 8)));
     point();
     for (int i = 3; i <= 4; ++i) {
       const std::vector<float> values = nexts[static_cast<size_t>(i - 3)].to_vector<float>();
       EXPECT_EQ(values,
-                std::vector<float>(static_cast<size_t>(i * kLength), static_cast<float>(i)));
+                std::vector<float>(static_cast<size_t>(i * kLifeLength), static_cast<float>(i)));
       point();
     }
   }
@@ -186,20 +186,20 @@ ARRAY_SCENARIO(mlx_3689_allocate_until_the_pool_trims) {
   const bool simulated = world.mode() == World::Mode::adversary;
   const Stream other = rig.device.new_stream("other");
   Array x = square(3);
-  const Array y = run(plus_one(), transpose(x));
+  const Array y = run(plus_one_of_life(), transpose(x));
   async_eval(y);
   x = Array();
   for (int64_t i = 1; i <= (simulated ? 12 : 400); ++i) {
     // Of sizes that do not fit in what the last ones left.
     const int64_t length = 1024 * (1 + i % 5) + 64 * i % 1024;
     const Array next = full({length}, static_cast<double>(i), float32, i % 2 == 0 ? other : On());
-    const Array after = run(plus_one(), next);
+    const Array after = run(plus_one_of_life(), next);
     async_eval(after);
     if (i % 4 == 0) {
       EXPECT_EQ(index(after, length - 1).item<float>(), static_cast<float>(i + 1));
     }
   }
-  EXPECT_EQ(y.to_vector<float>(), turned(mapped(ramp(kLength), 1, 4)));
+  EXPECT_EQ(y.to_vector<float>(), turned(mapped(ramp(kLifeLength), 1, 4)));
   if (world.has_faults()) return;
   EXPECT_LE(rig.stats().runtime.memory.reserved_peak, kLimit);
   EXPECT_EQ(rig.stats().runtime.waits_for(WaitReason::budget).count, 0U);
@@ -210,7 +210,7 @@ ARRAY_SCENARIO(mlx_3689_allocate_until_the_pool_trims) {
 void host_data_in_flight(World& world, bool host_visible) {
   ArrayRig rig(world,
                {.device = {.queues = 2, .helpers = 0, .device_memory_host_visible = host_visible}});
-  eval(run(plus_one(), transpose(square(0))));
+  eval(run(plus_one_of_life(), transpose(square(0))));
   rig.device.synchronize();
   const uint64_t waits = rig.stats().runtime.wait_count();
   std::vector<Array> results;
@@ -218,7 +218,7 @@ void host_data_in_flight(World& world, bool host_visible) {
     Gate gate(*rig.device.context());
     hold(rig.stream(), gate);
     for (int i = 0; i < 4; ++i) {
-      results.push_back(run(plus_one(), transpose(square(static_cast<float>(100 * i)))));
+      results.push_back(run(plus_one_of_life(), transpose(square(static_cast<float>(100 * i)))));
       async_eval(results.back());
       rig.device.clear_cache();
     }
@@ -230,7 +230,7 @@ void host_data_in_flight(World& world, bool host_visible) {
   }
   for (size_t i = 0; i < results.size(); ++i) {
     EXPECT_EQ(results[i].to_vector<float>(),
-              turned(mapped(ramp(kLength), 1, static_cast<float>(100 * i + 1))));
+              turned(mapped(ramp(kLifeLength), 1, static_cast<float>(100 * i + 1))));
   }
 }
 
@@ -258,7 +258,7 @@ ARRAY_SCENARIO(playcanvas_8652_drop_between_record_and_submit) {
   ArrayRig rig(world, {.submit = kOneList});
   const Stream other = rig.device.new_stream("other");
   // Compiled already, so that nothing is recorded twice.
-  eval(run(plus_one(), square(0)), full({kLength}, 99));
+  eval(run(plus_one_of_life(), square(0)), full({kLifeLength}, 99));
   const auto x = std::make_shared<Array>(square(4));
   Event dropped;
   Event taken;
@@ -266,13 +266,13 @@ ARRAY_SCENARIO(playcanvas_8652_drop_between_record_and_submit) {
   const auto taker = world.task("taker", [&] {
     const SetAtEnd done(taken);
     if (!dropped.wait()) return;
-    greedy = full({kLength}, 99, float32, other);
+    greedy = full({kLifeLength}, 99, float32, other);
     async_eval(greedy);
   });
   const SetAtEnd dropped_in_any_case(dropped);
   const uint64_t submitted = rig.stats().runtime.submissions;
-  const Array y = run(plus_one(), *x);
-  const Array z = interlude(run(plus_one(), y), [&] {
+  const Array y = run(plus_one_of_life(), *x);
+  const Array z = interlude(run(plus_one_of_life(), y), [&] {
     *x = Array();
     rig.device.clear_cache();
     dropped.set();
@@ -282,11 +282,11 @@ ARRAY_SCENARIO(playcanvas_8652_drop_between_record_and_submit) {
     }
   });
   // It asks for memory of that size in the same list.
-  const Array w = run(plus_one(), run(plus_one(), z));
+  const Array w = run(plus_one_of_life(), run(plus_one_of_life(), z));
   async_eval(w);
   EXPECT_FALSE(x->has_value());
-  EXPECT_EQ(w.to_vector<float>(), mapped(ramp(kLength), 1, 8));
-  EXPECT_EQ(y.to_vector<float>(), mapped(ramp(kLength), 1, 5));
+  EXPECT_EQ(w.to_vector<float>(), mapped(ramp(kLifeLength), 1, 8));
+  EXPECT_EQ(y.to_vector<float>(), mapped(ramp(kLifeLength), 1, 5));
   EXPECT_EQ(greedy.to_vector<float>(), all(99));
   if (!world.has_faults()) {
     EXPECT_EQ(rig.stats().runtime.submissions - submitted, 2U);
@@ -297,32 +297,32 @@ ARRAY_SCENARIO(playcanvas_8652_drop_between_record_and_submit) {
 ARRAY_SCENARIO(playcanvas_8652_drop_by_another_task_while_it_is_recorded) {
   ArrayRig rig(world);
   const auto x = std::make_shared<Array>(square(4));
-  const Array y = run(plus_one(), *x);
-  const Array z = run(plus_one(), transpose(*x));
+  const Array y = run(plus_one_of_life(), *x);
+  const Array z = run(plus_one_of_life(), transpose(*x));
   const auto dropper = world.task("dropper", [&rig, x] {
     const UseStream scope(rig.stream());
     *x = Array();
     rig.device.clear_cache();
-    EXPECT_EQ(full({kLength}, 99).to_vector<float>(), all(99));
+    EXPECT_EQ(full({kLifeLength}, 99).to_vector<float>(), all(99));
   });
   async_eval(y, z);
-  EXPECT_EQ(y.to_vector<float>(), mapped(ramp(kLength), 1, 5));
-  EXPECT_EQ(z.to_vector<float>(), turned(mapped(ramp(kLength), 1, 5)));
+  EXPECT_EQ(y.to_vector<float>(), mapped(ramp(kLifeLength), 1, 5));
+  EXPECT_EQ(z.to_vector<float>(), turned(mapped(ramp(kLifeLength), 1, 5)));
 }
 
 // A graph that nobody evaluates any more is dropped while another evaluation records a part of it.
 ARRAY_SCENARIO(playcanvas_8652_graph_dropped_while_a_part_of_it_is_recorded) {
   ArrayRig rig(world);
-  Array shared = run(plus_one(), square(1));
+  Array shared = run(plus_one_of_life(), square(1));
   auto rest = std::make_shared<std::vector<Array>>();
   for (int i = 0; i < 4; ++i) {
-    rest->push_back(run(plus_one(), rest->empty() ? shared : rest->back()));
+    rest->push_back(run(plus_one_of_life(), rest->empty() ? shared : rest->back()));
   }
   world.offer([rest] { rest->clear(); });
-  const Array kept = run(plus_one(), shared);
+  const Array kept = run(plus_one_of_life(), shared);
   shared = Array();
   const auto dropper = world.task("dropper", [rest] { rest->clear(); });
-  EXPECT_EQ(kept.to_vector<float>(), mapped(ramp(kLength), 1, 3));
+  EXPECT_EQ(kept.to_vector<float>(), mapped(ramp(kLifeLength), 1, 3));
   if (!world.has_faults()) {
     EXPECT_EQ(rig.stats().nodes_recorded, 2U) << "nobody wanted the rest";
   }
@@ -360,7 +360,8 @@ ARRAY_SCENARIO(quadrants_649_each_call_of_a_list_reads_its_own_parameters) {
     EXPECT_EQ(rig.compiles(), 1U);
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    EXPECT_EQ(results[i].to_vector<float>(), mapped(ramp(kLength), 1, static_cast<float>(10 * i)));
+    EXPECT_EQ(results[i].to_vector<float>(),
+              mapped(ramp(kLifeLength), 1, static_cast<float>(10 * i)));
   }
 }
 
@@ -378,7 +379,7 @@ ARRAY_SCENARIO(quadrants_649_each_call_on_two_streams_reads_its_own_parameters) 
     }
     for (int i = 0; i < 3; ++i) {
       EXPECT_EQ(results[static_cast<size_t>(i)].to_vector<float>(),
-                mapped(ramp(kLength), 1, static_cast<float>(base + i)));
+                mapped(ramp(kLifeLength), 1, static_cast<float>(base + i)));
     }
   };
   const auto beside = world.task("beside", [&] { call_on(rig.device.new_stream("b"), 500); });

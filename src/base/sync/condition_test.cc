@@ -4,13 +4,13 @@
 
 #include <vector>
 
+#include "holdfast/base/sync/patience_test.h"
 #include "holdfast/base/sync/thread.h"
 
 namespace holdfast::sync {
 namespace {
 
 // Far beyond what any step takes: a wait that gets there has failed.
-Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
 Deadline passed() { return Deadline::after(std::chrono::seconds(-1)); }
 
 struct Baton {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "holdfast/base/sync/condition.h"
+#include "holdfast/base/sync/patience_test.h"
 #include "holdfast/base/sync/task_local.h"
 #include "holdfast/base/sync/thread.h"
 
@@ -16,8 +17,6 @@ namespace holdfast::sync {
 namespace {
 
 constexpr uint64_t kMax = std::numeric_limits<uint64_t>::max();
-
-Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
 
 // How often each index was visited; a chunk that is none counts as an error.
 struct Visits {
@@ -180,7 +179,7 @@ TEST(WorkerPoolDeathTest, its_destructor_waits_for_a_run_under_way) {
     destroyer.join();
     _exit(0);
   };
-  EXPECT_EXIT(destroy_during_run(), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(destroy_during_run(), ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

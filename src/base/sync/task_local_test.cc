@@ -10,7 +10,7 @@ namespace {
 const TaskLocalPointer<int> kNumber;
 const TaskLocalPointer<const int> kConstant;
 
-class TaskLocalTest : public testing::Test {
+class TaskLocalTest : public ::testing::Test {
  protected:
   void TearDown() override {
     kNumber.set(nullptr);

@@ -12,11 +12,10 @@
 #include "holdfast/base/error.h"
 #include "holdfast/base/ref.h"
 #include "holdfast/base/sync/condition.h"
+#include "holdfast/base/sync/patience_test.h"
 
 namespace holdfast::sync {
 namespace {
-
-Deadline patience() { return Deadline::after(std::chrono::seconds(30)); }
 
 // Shared with threads that may outlive the test's stack.
 class Signal {
@@ -215,7 +214,7 @@ TEST(Thread, where_the_system_gives_no_thread_the_error_names_it_and_signals_sta
       const Thread thread("unlucky", [] {});
       ADD_FAILURE() << "the thread was started";
     } catch (const EnvironmentError& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("'unlucky'"));
+      EXPECT_THAT(error.what(), ::testing::HasSubstr("'unlucky'"));
     }
   }
   pthread_sigmask(SIG_SETMASK, nullptr, &after);

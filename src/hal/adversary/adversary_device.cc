@@ -62,7 +62,7 @@ class AdversaryProbe final : public Probe {
 };
 
 // After its work is done or refused, the thread needs only to notice.
-constexpr sync::Duration kStopGrace = std::chrono::milliseconds(200);
+constexpr sync::Duration kAdversaryStopGrace = std::chrono::milliseconds(200);
 
 uint64_t parse_seed(std::string_view text) {
   uint64_t seed = 0;
@@ -192,7 +192,7 @@ CloseReport AdversaryDevice::close(sync::Deadline deadline) {
   }
   core->lose(Failure(ErrorCode::closed,
                      fmt::format("device '{}' was closed before the list could run", info().name)));
-  core->stop(sync::Deadline::after(kStopGrace));
+  core->stop(sync::Deadline::after(kAdversaryStopGrace));
   core->memory_goes();
   return close_with(wrapped, own, deadline);
 }

@@ -15,7 +15,7 @@
 namespace holdfast::hal {
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Ref<AdversaryDevice> open(const char* options = "") {
   return AdversaryDevice::wrap(
@@ -157,7 +157,7 @@ TEST(Adversary, a_host_wait_overrides_what_is_held_back_and_the_schedule_says_so
                              point.timeline->wait(point.value, sync::Deadline::never());
                            },
                            {}, {.trace = true});
-  EXPECT_THAT(outcome.trace, testing::Contains(HasSubstr("forced")));
+  EXPECT_THAT(outcome.trace, ::testing::Contains(HasSubstr("forced")));
 }
 
 TEST(Adversary, a_script_outside_a_simulation_is_refused) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kAlignment = 4096;
 // What a device that recycles keeps for the next request.
-constexpr size_t kMaxSpare = 64;
+constexpr size_t kMaxSpareBlocks = 64;
 
 size_t rounded(Bytes size) { return (size.value + kAlignment - 1) / kAlignment * kAlignment; }
 
@@ -37,7 +37,7 @@ std::byte* CpuMemory::take(size_t bytes) {
 void CpuMemory::give_back(std::byte* data, size_t bytes) noexcept {
   if (recycles) {
     const sync::LeafLock lock(mutex_);
-    if (spare_.size() < kMaxSpare) {
+    if (spare_.size() < kMaxSpareBlocks) {
       spare_.push_back({data, bytes});
       return;
     }

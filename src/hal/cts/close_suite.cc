@@ -8,9 +8,9 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-constexpr size_t kElements = 4096;
+constexpr size_t kCloseElements = 4096;
 
 sync::Deadline at_once() { return sync::Deadline::after({}); }
 
@@ -28,8 +28,8 @@ TEST_P(Cts, closing_an_idle_device_is_clean_and_may_be_repeated) {
 }
 
 TEST_P(Cts, closing_lets_lists_in_flight_finish) {
-  Imported data = imported(Words(kElements, 1));
-  const auto scratch = words(kElements, "scratch");
+  Imported data = imported(Words(kCloseElements, 1));
+  const auto scratch = words(kCloseElements, "scratch");
   std::vector<Point> points;
   for (size_t i = 0; i < 10; ++i) {
     auto work = list();
@@ -52,7 +52,7 @@ TEST_P(Cts, closing_fails_what_cannot_finish_in_time) {
   std::vector<Imported> data;
   std::vector<Point> points;
   for (const Ref<Queue>& each : device().queues()) {
-    data.push_back(imported(Words(kElements, 1)));
+    data.push_back(imported(Words(kCloseElements, 1)));
     for (int i = 0; i < 2; ++i) {
       auto work = list("stuck");
       increment(work, data.back().allocation);
@@ -78,7 +78,7 @@ TEST_P(Cts, closing_fails_what_cannot_finish_in_time) {
 }
 
 TEST_P(Cts, a_closed_device_refuses_new_work_and_leaves_it_with_the_caller) {
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kCloseElements, 1), "data");
   auto steps = list("steps");
   auto work = list("too late");
   increment(work, data);
@@ -181,7 +181,7 @@ TEST_P(Cts, submits_that_race_with_a_close_are_run_or_refused) {
 TEST_P(Cts, a_native_callback_that_does_not_return_is_reported_and_its_memory_left_alone) {
   const auto entered = std::make_shared<Counter>();
   const auto release = std::make_shared<Counter>();
-  auto data = uploaded(Words(kElements, 1), "data");
+  auto data = uploaded(Words(kCloseElements, 1), "data");
   auto work = list("stubborn");
   const std::vector bindings{Binding::of(data, Access::read_write)};
   work.native(

@@ -30,8 +30,8 @@ CpuOptions discrete() {
   return options;
 }
 
-const bool kRegistered = register_device(cpu("cpu", shared_memory())) &&
-                         register_device(cpu("cpu_discrete", discrete()));
+const bool kCpuRegistered = register_device(cpu("cpu", shared_memory())) &&
+                            register_device(cpu("cpu_discrete", discrete()));
 
 }  // namespace
 

@@ -9,6 +9,18 @@ namespace holdfast::hal::cts {
 // For hangs alone: a sanitizer on a busy machine takes a hundred times what a device takes.
 sync::Deadline patience() { return sync::Deadline::after(std::chrono::minutes(10)); }
 
+ByteVector pattern(size_t size, uint32_t seed) {
+  ByteVector result(size);
+  for (size_t i = 0; i < size; ++i) {
+    result[i] = static_cast<std::byte>(mix_element(static_cast<uint32_t>(i) + seed, 2) >> 24);
+  }
+  return result;
+}
+
+void fail_the_test(const Violation& violation) {
+  if (!violation.is_note()) ADD_FAILURE() << to_string(violation.kind) << ": " << violation.message;
+}
+
 void Counter::add() {
   sync::Lock lock(mutex_);
   ++count_;
@@ -43,43 +55,43 @@ std::string state_of(const Point& point, PointState state) {
   return text;
 }
 
-testing::AssertionResult has_state(const Point& point, PointState wanted, PointState state) {
-  auto result = state == wanted ? testing::AssertionSuccess() : testing::AssertionFailure();
+::testing::AssertionResult has_state(const Point& point, PointState wanted, PointState state) {
+  auto result = state == wanted ? ::testing::AssertionSuccess() : ::testing::AssertionFailure();
   return result << state_of(point, state);
 }
 
 }  // namespace
 
-testing::AssertionResult reached(const Point& point) {
+::testing::AssertionResult reached(const Point& point) {
   return has_state(point, PointState::reached, wait_for(point));
 }
 
-testing::AssertionResult failed(const Point& point) {
+::testing::AssertionResult failed(const Point& point) {
   const PointState state = wait_for(point);
   if (state == PointState::failed && !point.failure()) {
-    return testing::AssertionFailure() << to_string(point) << " failed without a cause";
+    return ::testing::AssertionFailure() << to_string(point) << " failed without a cause";
   }
   return has_state(point, PointState::failed, state);
 }
 
-testing::AssertionResult failed_with(const Point& point, const Failure& cause) {
+::testing::AssertionResult failed_with(const Point& point, const Failure& cause) {
   auto result = failed(point);
   if (result && point.failure() != cause) {
-    return testing::AssertionFailure()
+    return ::testing::AssertionFailure()
            << state_of(point, PointState::failed) << "; not the cause '" << cause.message() << "'";
   }
   return result;
 }
 
-testing::AssertionResult resolved(const Point& point) {
+::testing::AssertionResult resolved(const Point& point) {
   const PointState state = wait_for(point);
   if (state == PointState::pending) {
-    return testing::AssertionFailure() << state_of(point, state);
+    return ::testing::AssertionFailure() << state_of(point, state);
   }
-  return testing::AssertionSuccess() << state_of(point, state);
+  return ::testing::AssertionSuccess() << state_of(point, state);
 }
 
-testing::AssertionResult pending(const Point& point) {
+::testing::AssertionResult pending(const Point& point) {
   return has_state(point, PointState::pending, point.query());
 }
 
@@ -97,7 +109,7 @@ std::string message_of_refusal(const std::function<void()>& call) {
 }
 
 void Cts::SetUp() {
-  const std::string_view full = testing::UnitTest::GetInstance()->current_test_info()->name();
+  const std::string_view full = ::testing::UnitTest::GetInstance()->current_test_info()->name();
   const std::string name(full.substr(0, full.find('/')));
   if (GetParam().unsupported.contains(name)) {
     GTEST_SKIP() << "device '" << GetParam().name << "' does not support " << name;
@@ -250,7 +262,7 @@ Point Cts::failed_point(const Ref<Queue>& queue, const Failure& cause) {
   return point;
 }
 
-INSTANTIATE_TEST_SUITE_P(AllDevices, Cts, testing::ValuesIn(registered_devices()),
+INSTANTIATE_TEST_SUITE_P(AllDevices, Cts, ::testing::ValuesIn(registered_devices()),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace holdfast::hal::cts

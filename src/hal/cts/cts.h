@@ -12,10 +12,12 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/base/range_test.h"
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cts/kernels.h"
 #include "holdfast/hal/cts/registry.h"
+#include "holdfast/hal/validate/validate_device.h"
 
 // What GoogleTest prints of values that do not compare equal.
 namespace holdfast {
@@ -82,7 +84,8 @@ std::span<const std::byte> bytes_of(const T& value) {
   return std::as_bytes(std::span(&value, 1));
 }
 
-inline ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
+// Bytes that differ from one another, from other seeds and from what a fill leaves.
+ByteVector pattern(size_t size, uint32_t seed);
 
 // How a Point turns out, with patience; the text says what it did instead.
 ::testing::AssertionResult reached(const Point& point);
@@ -91,6 +94,9 @@ inline ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {le
 ::testing::AssertionResult resolved(const Point& point);
 // Now, without waiting.
 ::testing::AssertionResult pending(const Point& point);
+
+// A device that validates must pass the suite, and the suite must pass validation.
+void fail_the_test(const Violation& violation);
 
 // The message of the Error that the call raises; a failed expectation where it raises none.
 std::string message_of_refusal(const std::function<void()>& call);

@@ -6,16 +6,8 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::AnyOf;
-using testing::HasSubstr;
-
-ByteVector pattern(size_t size, uint32_t seed) {
-  ByteVector result(size);
-  for (size_t i = 0; i < size; ++i) {
-    result[i] = static_cast<std::byte>(mix_element(static_cast<uint32_t>(i) + seed, 2) >> 24);
-  }
-  return result;
-}
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
 
 }  // namespace
 

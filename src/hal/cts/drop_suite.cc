@@ -10,7 +10,7 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-constexpr size_t kElements = 256;
+constexpr size_t kDropElements = 256;
 
 enum class Piece { device, queue, memory, list };
 
@@ -47,7 +47,7 @@ struct Rig {
     queue = device->queues()[0];
     gate.timeline = device->create_host_timeline("gate").or_raise();
     memory.allocation = Allocation::whole(
-        device->import_buffer(external(Words(kElements, 1), "memory", memory)).or_raise());
+        device->import_buffer(external(Words(kDropElements, 1), "memory", memory)).or_raise());
     pipeline = device->create_pipeline({"increment", under_test.module("increment", {}), 1, {}})
                    .or_raise();
     CommandList submitted(device->info(), "in flight");
@@ -65,7 +65,7 @@ struct Rig {
 
   void record(CommandList& list) const {
     const std::vector bindings{Binding::of(memory.allocation, Access::read_write)};
-    list.dispatch(pipeline, bindings, {}, groups_for(kElements));
+    list.dispatch(pipeline, bindings, {}, groups_for(kDropElements));
   }
 
   void drop(Piece piece) {
@@ -104,7 +104,7 @@ void drop_in_every_order(const DeviceUnderTest& under_test, bool as_program) {
       EXPECT_EQ(rig.memory.deletions->value(), 1);
       EXPECT_EQ(rig.open->state(), TicketState::abandoned);
       EXPECT_EQ(rig.point.query() == PointState::failed, static_cast<bool>(rig.point.failure()));
-      if (testing::Test::HasFailure()) return;
+      if (::testing::Test::HasFailure()) return;
     }
   } while (std::next_permutation(order.begin(), order.end()));
 }
@@ -121,7 +121,7 @@ TEST_P(Cts, device_queue_memory_and_program_may_be_dropped_in_any_order_with_a_r
 
 TEST_P(Cts, work_on_several_queues_that_waits_for_each_other_may_be_dropped_with_its_device) {
   const Gate closed = gate();
-  Imported data = imported(Words(kElements));
+  Imported data = imported(Words(kDropElements));
   std::vector<Point> points;
   Wait wait = closed.data();
   for (size_t i = 0; i < 2 * device().queues().size(); ++i) {
@@ -144,7 +144,7 @@ TEST_P(Cts, work_on_several_queues_that_waits_for_each_other_may_be_dropped_with
 
 TEST_P(Cts, objects_that_outlive_their_device_answer_and_can_be_dropped) {
   const Ref<Queue> kept_queue = queue();
-  const auto memory = uploaded(Words(kElements, 3), "memory");
+  const auto memory = uploaded(Words(kDropElements, 3), "memory");
   const auto kernel = make_pipeline("increment");
   auto steps = list("steps");
   increment(steps, memory);
@@ -159,7 +159,7 @@ TEST_P(Cts, objects_that_outlive_their_device_answer_and_can_be_dropped) {
   drop_device();
 
   EXPECT_EQ(point.query(), PointState::reached);
-  EXPECT_EQ(memory->size(), Bytes{kElements * 4});
+  EXPECT_EQ(memory->size(), Bytes{kDropElements * 4});
   EXPECT_EQ(kernel->name(), "increment");
   const auto refused = kept_queue->submit(recorded);
   ASSERT_FALSE(refused.ok());
@@ -174,7 +174,7 @@ TEST_P(Cts, objects_that_outlive_their_device_answer_and_can_be_dropped) {
 }
 
 TEST_P(Cts, a_retired_list_may_be_dropped_after_device_and_queue) {
-  Imported data = imported(Words(kElements, 1));
+  Imported data = imported(Words(kDropElements, 1));
   Retired retired;
   {
     auto work = list();

@@ -154,7 +154,7 @@ TEST_P(Cts, one_device_waits_for_another_through_an_exported_point) {
 TEST_P(Cts, a_descriptor_that_is_none_is_refused_by_name) {
   const auto refused = device().import_point(UniqueFd(), "no descriptor");
   ASSERT_FALSE(refused.ok());
-  EXPECT_THAT(refused.failure().message(), testing::HasSubstr("no descriptor"));
+  EXPECT_THAT(refused.failure().message(), ::testing::HasSubstr("no descriptor"));
 }
 
 TEST_P(Cts, a_list_that_waits_for_an_imported_point_goes_with_its_device) {

@@ -10,7 +10,7 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 Failure cause_named(const std::string& name) { return {ErrorCode::execution, name}; }
 

@@ -14,27 +14,27 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 // Collects warnings for a scope.
 class Warnings {
  public:
   Warnings() {
-    before_ = log::set_sink([all = all_](const log::Message& message) {
+    before_ = logging::set_sink([all = all_](const logging::Message& message) {
       if (!message.warning) return;
       const auto held = all->lock();
       *held += message.text;
       *held += '\n';
     });
   }
-  ~Warnings() { log::set_sink(before_); }
+  ~Warnings() { logging::set_sink(before_); }
   Warnings(const Warnings&) = delete;
   Warnings& operator=(const Warnings&) = delete;
   std::string text() const { return *all_->lock(); }
 
  private:
   std::shared_ptr<sync::Guarded<std::string>> all_ = std::make_shared<sync::Guarded<std::string>>();
-  log::Sink before_;
+  logging::Sink before_;
 };
 
 }  // namespace
@@ -209,7 +209,7 @@ TEST_P(Cts, a_deleter_that_throws_is_logged_and_everything_else_goes_on) {
   EXPECT_THAT(warnings.text(), HasSubstr("'first'"));
   EXPECT_THAT(warnings.text(), HasSubstr("cannot let go"));
   EXPECT_THAT(warnings.text(), HasSubstr("'second'"));
-  EXPECT_THAT(warnings.text(), testing::Not(HasSubstr("'third'")));
+  EXPECT_THAT(warnings.text(), ::testing::Not(HasSubstr("'third'")));
 
   Imported refused;
   ExternalMemory nothing = import("refused", refused, raise_error);

@@ -14,8 +14,8 @@ std::vector<std::string> names_in_flight(const Queue& queue) {
 
 }  // namespace
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST_P(Cts, memory_dropped_after_recording_lives_until_its_list_is_retired) {
   const Gate closed = gate();

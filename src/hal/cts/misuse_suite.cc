@@ -7,15 +7,15 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::AnyOf;
-using testing::HasSubstr;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
 
-constexpr size_t kElements = 64;
+constexpr size_t kMisuseElements = 64;
 
 }  // namespace
 
 TEST_P(Cts, a_null_binding_is_refused_by_label_and_the_list_stays_usable) {
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kMisuseElements, 1), "data");
   Ref<Allocation> moved_from = data;
   Ref<Allocation> moved_to;
   moved_to.swap(moved_from);
@@ -33,11 +33,11 @@ TEST_P(Cts, a_null_binding_is_refused_by_label_and_the_list_stays_usable) {
   EXPECT_EQ(work.holds().size(), 0U);
   increment(work, data);
   EXPECT_TRUE(reached(submit(queue(), work)));
-  EXPECT_EQ(read(data), Words(kElements, 2));
+  EXPECT_EQ(read(data), Words(kMisuseElements, 2));
 }
 
 TEST_P(Cts, a_null_pipeline_and_a_null_callback_are_refused) {
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kMisuseElements, 1), "data");
   const std::vector bindings{Binding::of(data, Access::read_write)};
   auto work = list();
   EXPECT_THROW(work.dispatch(Ref<Pipeline>(), bindings, {}, {1, 1, 1}), UsageError);
@@ -47,9 +47,9 @@ TEST_P(Cts, a_null_pipeline_and_a_null_callback_are_refused) {
 }
 
 TEST_P(Cts, a_range_out_of_bounds_is_refused_by_name) {
-  const auto data = uploaded(Words(kElements, 1), "narrow");
-  const auto other = uploaded(Words(kElements, 1), "other");
-  const uint64_t size = kElements * 4;
+  const auto data = uploaded(Words(kMisuseElements, 1), "narrow");
+  const auto other = uploaded(Words(kMisuseElements, 1), "other");
+  const uint64_t size = kMisuseElements * 4;
   auto work = list();
   for (const ByteRange bad :
        {range(0, size + 1), range(size, 4), range(size + 1, 0), range(4, size),
@@ -69,12 +69,12 @@ TEST_P(Cts, a_range_out_of_bounds_is_refused_by_name) {
   EXPECT_TRUE(work.empty());
   EXPECT_EQ(work.holds().size(), 0U);
   EXPECT_TRUE(reached(submit(queue(), work)));
-  EXPECT_EQ(read(data), Words(kElements, 1));
+  EXPECT_EQ(read(data), Words(kMisuseElements, 1));
 }
 
 TEST_P(Cts, a_copy_between_unequal_lengths_is_refused) {
-  const auto from = uploaded(Words(kElements, 1), "from");
-  const auto to = uploaded(Words(kElements, 2), "to");
+  const auto from = uploaded(Words(kMisuseElements, 1), "from");
+  const auto to = uploaded(Words(kMisuseElements, 2), "to");
   auto work = list();
   EXPECT_THROW(work.copy(from, range(0, 8), to, range(0, 9)), UsageError);
   EXPECT_THROW(work.copy(from, range(0, 8), to, range(0, 0)), UsageError);
@@ -82,9 +82,9 @@ TEST_P(Cts, a_copy_between_unequal_lengths_is_refused) {
 }
 
 TEST_P(Cts, the_check_functions_refuse_what_recording_refuses_and_record_nothing) {
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kMisuseElements, 1), "data");
   const std::vector good{Binding::of(data, Access::read_write)};
-  const std::vector bad{Binding::of(data, range(4, kElements * 4), Access::read_write)};
+  const std::vector bad{Binding::of(data, range(4, kMisuseElements * 4), Access::read_write)};
   const auto work = list();
   EXPECT_NO_THROW(work.check_dispatch(pipeline("increment"), good, {}, {1, 1, 1}, "label"));
   EXPECT_THROW(work.check_dispatch(pipeline("increment"), bad, {}, {1, 1, 1}, "label"), UsageError);
@@ -101,11 +101,12 @@ TEST_P(Cts, the_check_functions_refuse_what_recording_refuses_and_record_nothing
 TEST_P(Cts, memory_and_pipelines_of_another_device_are_refused_by_name) {
   const Ref<Device> other = open_another();
   const auto foreign = Allocation::whole(
-      other->create_buffer({{kElements * 4}, MemoryKind::device, "foreign memory"}).or_raise());
+      other->create_buffer({{kMisuseElements * 4}, MemoryKind::device, "foreign memory"})
+          .or_raise());
   const auto foreign_kernel =
       other->create_pipeline({"foreign kernel", GetParam().module("increment", {}), 1, {}})
           .or_raise();
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kMisuseElements, 1), "data");
   auto work = list();
   EXPECT_THAT(message_of_refusal([&] { increment(work, foreign); }), HasSubstr("foreign memory"));
   EXPECT_THAT(message_of_refusal([&] { work.fill(foreign, range(0, 4), std::byte{}); }),
@@ -139,7 +140,7 @@ TEST_P(Cts, a_wait_on_a_point_of_another_device_is_refused_and_the_list_stays_us
   CommandList foreign(other->info(), "foreign");
   const Point point = submit(other->queues()[0], foreign);
   ASSERT_TRUE(reached(point));
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kMisuseElements, 1), "data");
   auto work = list("patient list");
   increment(work, data);
   const auto refused = queue()->submit(work, {{point, WaitKind::order}});
@@ -152,7 +153,7 @@ TEST_P(Cts, a_wait_on_a_point_of_another_device_is_refused_and_the_list_stays_us
   EXPECT_EQ(work.holds().size(), 2U);
   EXPECT_EQ(queue()->in_flight(), 0U);
   EXPECT_TRUE(reached(submit(queue(), work)));
-  EXPECT_EQ(read(data), Words(kElements, 2));
+  EXPECT_EQ(read(data), Words(kMisuseElements, 2));
 }
 
 TEST_P(Cts, a_refused_submit_uses_up_no_value) {
@@ -169,7 +170,7 @@ TEST_P(Cts, a_refused_submit_uses_up_no_value) {
 
 TEST_P(Cts, a_grid_over_the_limit_is_refused_by_name_and_limit) {
   const Groups limit = device().info().max_groups;
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kMisuseElements, 1), "data");
   auto work = list();
   const auto expect_refusal = [&](Groups grid, uint32_t named) {
     EXPECT_THAT(
@@ -184,21 +185,21 @@ TEST_P(Cts, a_grid_over_the_limit_is_refused_by_name_and_limit) {
   EXPECT_TRUE(work.empty());
   increment(work, data);
   EXPECT_TRUE(reached(submit(queue(), work)));
-  EXPECT_EQ(read(data), Words(kElements, 2));
+  EXPECT_EQ(read(data), Words(kMisuseElements, 2));
 }
 
 TEST_P(Cts, a_list_is_submitted_once) {
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kMisuseElements, 1), "data");
   auto work = list("once");
   increment(work, data);
   ASSERT_TRUE(reached(submit(queue(), work)));
   EXPECT_FALSE(queue()->submit(work).ok());
   EXPECT_FALSE(device().create_program(work).ok());
-  EXPECT_EQ(read(data), Words(kElements, 2));
+  EXPECT_EQ(read(data), Words(kMisuseElements, 2));
 }
 
 TEST_P(Cts, recording_into_a_submitted_list_is_refused) {
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kMisuseElements, 1), "data");
   auto work = list("gone");
   increment(work, data);
   ASSERT_TRUE(reached(submit(queue(), work)));
@@ -234,7 +235,7 @@ TEST_P(Cts, a_module_that_is_none_is_refused_by_name) {
 }
 
 TEST_P(Cts, objects_describe_themselves_by_name) {
-  const auto data = words(kElements, "weights");
+  const auto data = words(kMisuseElements, "weights");
   EXPECT_EQ(data->name(), "weights");
   EXPECT_THAT(data->describe(), HasSubstr("weights"));
   EXPECT_THAT(data->describe(), HasSubstr(std::to_string(data->id().value)));

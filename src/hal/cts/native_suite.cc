@@ -9,7 +9,7 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 std::span<uint32_t> words_of(const NativeCall& call, size_t binding) {
   const auto bytes = call.host_bindings[binding];

@@ -7,17 +7,17 @@ namespace holdfast::hal::cts {
 namespace {
 
 // Enough groups and work for a later command to overtake an earlier one where nothing keeps it.
-constexpr size_t kElements = 16384;
+constexpr size_t kOrderingElements = 16384;
 constexpr uint32_t kSlow = 400;
 constexpr uint32_t kQuick = 1;
 
 }  // namespace
 
 TEST_P(Cts, a_read_behind_a_barrier_sees_what_was_written_before_it) {
-  const Words input = counting(kElements);
+  const Words input = counting(kOrderingElements);
   const auto a = uploaded(input, "a");
-  const auto b = uploaded(Words(kElements), "b");
-  const auto c = words(kElements, "c");
+  const auto b = uploaded(Words(kOrderingElements), "b");
+  const auto c = words(kOrderingElements, "c");
   auto work = list();
   mix(work, a, b, kSlow);
   work.barrier();
@@ -27,27 +27,27 @@ TEST_P(Cts, a_read_behind_a_barrier_sees_what_was_written_before_it) {
 }
 
 TEST_P(Cts, a_write_behind_a_barrier_leaves_earlier_reads_alone) {
-  const Words input = counting(kElements, 5);
+  const Words input = counting(kOrderingElements, 5);
   const auto data = uploaded(input, "data");
-  const auto out = words(kElements, "out");
+  const auto out = words(kOrderingElements, "out");
   auto work = list();
   mix(work, data, out, kSlow);
   work.barrier();
   store(work, data, 99);
   EXPECT_TRUE(reached(submit(queue(), work)));
   EXPECT_EQ(read(out), mixed(input, kSlow));
-  EXPECT_EQ(read(data), Words(kElements, 99));
+  EXPECT_EQ(read(data), Words(kOrderingElements, 99));
 }
 
 TEST_P(Cts, of_two_writes_the_one_behind_the_barrier_stays) {
-  const auto input = uploaded(counting(kElements), "input");
-  const auto data = words(kElements, "data");
+  const auto input = uploaded(counting(kOrderingElements), "input");
+  const auto data = words(kOrderingElements, "data");
   auto work = list();
   mix(work, input, data, kSlow);
   work.barrier();
   store(work, data, 7);
   EXPECT_TRUE(reached(submit(queue(), work)));
-  EXPECT_EQ(read(data), Words(kElements, 7));
+  EXPECT_EQ(read(data), Words(kOrderingElements, 7));
 }
 
 TEST_P(Cts, a_chain_of_dispatches_with_barriers_runs_in_order) {
@@ -78,9 +78,9 @@ TEST_P(Cts, several_barriers_in_a_row_and_at_the_ends_change_nothing) {
 }
 
 TEST_P(Cts, copies_fills_and_dispatches_are_ordered_by_barriers_alike) {
-  const auto a = words(kElements, "a");
-  const auto b = words(kElements, "b");
-  const auto c = words(kElements, "c");
+  const auto a = words(kOrderingElements, "a");
+  const auto b = words(kOrderingElements, "b");
+  const auto c = words(kOrderingElements, "c");
   const ByteRange all{{}, a->size()};
   auto work = list();
   work.fill(a, all, std::byte{0x01});
@@ -94,9 +94,9 @@ TEST_P(Cts, copies_fills_and_dispatches_are_ordered_by_barriers_alike) {
   work.barrier();
   increment(work, b);
   EXPECT_TRUE(reached(submit(queue(), work)));
-  EXPECT_EQ(read(a), Words(kElements, 0xffffffffU));
-  EXPECT_EQ(read(b), Words(kElements, 1));
-  EXPECT_EQ(read(c), mixed(Words(kElements, 0x01010101U), kSlow));
+  EXPECT_EQ(read(a), Words(kOrderingElements, 0xffffffffU));
+  EXPECT_EQ(read(b), Words(kOrderingElements, 1));
+  EXPECT_EQ(read(c), mixed(Words(kOrderingElements, 0x01010101U), kSlow));
 }
 
 TEST_P(Cts, unordered_commands_on_disjoint_ranges_all_take_effect) {
@@ -177,10 +177,10 @@ TEST_P(Cts, lists_of_one_queue_run_in_order) {
 }
 
 TEST_P(Cts, between_lists_of_one_queue_stands_a_barrier) {
-  const Words input = counting(kElements);
+  const Words input = counting(kOrderingElements);
   const auto a = uploaded(input, "a");
-  const auto b = uploaded(Words(kElements), "b");
-  const auto c = words(kElements, "c");
+  const auto b = uploaded(Words(kOrderingElements), "b");
+  const auto c = words(kOrderingElements, "c");
   auto write = list("write b");
   mix(write, a, b, kSlow);
   auto read_it = list("read b");
@@ -191,7 +191,7 @@ TEST_P(Cts, between_lists_of_one_queue_stands_a_barrier) {
   submit(queue(), read_it);
   EXPECT_TRUE(reached(submit(queue(), overwrite)));
   EXPECT_EQ(read(c), mixed(mixed(input, kSlow), kSlow));
-  EXPECT_EQ(read(b), Words(kElements, 3));
+  EXPECT_EQ(read(b), Words(kOrderingElements, 3));
 }
 
 TEST_P(Cts, an_empty_list_resolves_in_its_turn) {
@@ -214,7 +214,7 @@ TEST_P(Cts, an_empty_list_resolves_in_its_turn) {
 
 TEST_P(Cts, points_of_a_queue_resolve_in_order) {
   constexpr size_t kLists = 50;
-  const auto data = uploaded(Words(kElements), "data");
+  const auto data = uploaded(Words(kOrderingElements), "data");
   std::vector<Point> points;
   for (size_t i = 0; i < kLists; ++i) {
     auto work = list();
@@ -233,7 +233,7 @@ TEST_P(Cts, points_of_a_queue_resolve_in_order) {
     if (done == kLists) break;
   }
   EXPECT_TRUE(reached(points.back()));
-  EXPECT_EQ(read(data), Words(kElements, kLists));
+  EXPECT_EQ(read(data), Words(kOrderingElements, kLists));
 }
 
 }  // namespace holdfast::hal::cts

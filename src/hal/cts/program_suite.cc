@@ -8,10 +8,10 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
-constexpr size_t kElements = 256;
-constexpr Bytes kBytes{kElements * 4};
+constexpr size_t kProgramElements = 256;
+constexpr Bytes kBytes{kProgramElements * 4};
 constexpr ByteRange kAll{{}, kBytes};
 
 }  // namespace
@@ -26,9 +26,9 @@ class ProgramMaker {
   Ref<Program> two_steps() const {
     CommandList steps(device_.info(), "two steps");
     const std::vector slot{Binding::of_slot(0, kAll, Access::read_write)};
-    steps.dispatch(affine_, slot, Parameters::of_replay(range(0, 8)), groups_for(kElements));
+    steps.dispatch(affine_, slot, Parameters::of_replay(range(0, 8)), groups_for(kProgramElements));
     steps.barrier();
-    steps.dispatch(affine_, slot, Parameters::of_replay(range(8, 8)), groups_for(kElements));
+    steps.dispatch(affine_, slot, Parameters::of_replay(range(8, 8)), groups_for(kProgramElements));
     return device_.create_program(steps).or_raise();
   }
 
@@ -45,7 +45,7 @@ class ProgramMaker {
 };
 
 TEST_P(Cts, a_program_runs_once_for_every_replay) {
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kProgramElements, 1), "data");
   auto steps = list("steps");
   affine(steps, data, 3, 1);
   steps.barrier();
@@ -56,7 +56,7 @@ TEST_P(Cts, a_program_runs_once_for_every_replay) {
   EXPECT_FALSE(ticket->failure());
   EXPECT_TRUE(program->slots().empty());
   EXPECT_EQ(program->parameter_bytes(), Bytes{});
-  EXPECT_EQ(read(data), Words(kElements, 1)) << "sealing runs nothing";
+  EXPECT_EQ(read(data), Words(kProgramElements, 1)) << "sealing runs nothing";
 
   uint32_t expected = 1;
   for (int i = 0; i < 20; ++i) {
@@ -64,7 +64,7 @@ TEST_P(Cts, a_program_runs_once_for_every_replay) {
     ASSERT_TRUE(reached(submit(queue(static_cast<size_t>(i) % device().queues().size()), again)));
     expected = expected * 3 + 1 + 5;
   }
-  EXPECT_EQ(read(data), Words(kElements, expected));
+  EXPECT_EQ(read(data), Words(kProgramElements, expected));
 }
 
 TEST_P(Cts, replays_in_flight_together_keep_their_bindings_and_parameters) {
@@ -79,7 +79,8 @@ TEST_P(Cts, replays_in_flight_together_keep_their_bindings_and_parameters) {
   const Gate closed = gate();
   std::vector<Ref<Allocation>> data;
   std::vector<Point> points;
-  for (uint32_t i = 0; i < kReplays; ++i) data.push_back(uploaded(Words(kElements, i), "data"));
+  for (uint32_t i = 0; i < kReplays; ++i)
+    data.push_back(uploaded(Words(kProgramElements, i), "data"));
   for (uint32_t i = 0; i < kReplays; ++i) {
     std::array<AffineParameters, 2> parameters{AffineParameters{i + 2, i},
                                                AffineParameters{5, 2 * i}};
@@ -91,13 +92,14 @@ TEST_P(Cts, replays_in_flight_together_keep_their_bindings_and_parameters) {
   closed.open();
   for (const Point& point : points) EXPECT_TRUE(reached(point));
   for (uint32_t i = 0; i < kReplays; ++i) {
-    EXPECT_EQ(read(data[i]), Words(kElements, (i * (i + 2) + i) * 5 + 2 * i)) << "replay " << i;
+    EXPECT_EQ(read(data[i]), Words(kProgramElements, (i * (i + 2) + i) * 5 + 2 * i))
+        << "replay " << i;
   }
 }
 
 TEST_P(Cts, replays_of_one_queue_run_in_order) {
   const auto program = ProgramMaker(device(), pipeline("affine")).two_steps();
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kProgramElements, 1), "data");
   uint32_t expected = 1;
   Point last;
   for (uint32_t i = 0; i < 50; ++i) {
@@ -108,12 +110,12 @@ TEST_P(Cts, replays_of_one_queue_run_in_order) {
     expected = (expected * (2 * i + 3) + i) * 3 + i;
   }
   EXPECT_TRUE(reached(last));
-  EXPECT_EQ(read(data), Words(kElements, expected));
+  EXPECT_EQ(read(data), Words(kProgramElements, expected));
 }
 
 TEST_P(Cts, fixed_bindings_and_slots_mix_in_one_program) {
-  const auto constant = uploaded(counting(kElements), "constant");
-  const auto scratch = words(kElements, "scratch");
+  const auto constant = uploaded(counting(kProgramElements), "constant");
+  const auto scratch = words(kProgramElements, "scratch");
   auto steps = list("steps");
   mix(steps, constant, scratch, 3);
   steps.barrier();
@@ -123,11 +125,11 @@ TEST_P(Cts, fixed_bindings_and_slots_mix_in_one_program) {
   ASSERT_EQ(program->slots().size(), 2U);
   EXPECT_EQ(program->slots()[1].bytes, Bytes{8});
 
-  const auto out = words(kElements, "out");
+  const auto out = words(kProgramElements, "out");
   const auto marks = uploaded(ByteVector(10), "marks");
   auto one = replay(program, {Binding::of(out, Access::write), Binding::of(marks, Access::write)});
   EXPECT_TRUE(reached(submit(queue(), one)));
-  EXPECT_EQ(read(out), mixed(counting(kElements), 3));
+  EXPECT_EQ(read(out), mixed(counting(kProgramElements), 3));
   ByteVector expected(10);
   std::fill_n(expected.begin() + 5, 3, std::byte{0xab});
   EXPECT_EQ(read_bytes(marks), expected);
@@ -135,20 +137,20 @@ TEST_P(Cts, fixed_bindings_and_slots_mix_in_one_program) {
 
 TEST_P(Cts, a_slots_range_counts_from_the_start_of_what_is_bound) {
   const auto program = ProgramMaker(device(), pipeline("affine")).copy();
-  const auto from = uploaded(counting(3 * kElements), "from");
-  const auto to = uploaded(Words(3 * kElements), "to");
+  const auto from = uploaded(counting(3 * kProgramElements), "from");
+  const auto to = uploaded(Words(3 * kProgramElements), "to");
   auto one = replay(program, {Binding::of(from, {kBytes, kBytes}, Access::read),
                               Binding::of(to, {kBytes + kBytes, kBytes}, Access::write)});
   EXPECT_TRUE(reached(submit(queue(), one)));
-  Words expected(2 * kElements);
-  const Words copied = counting(kElements, kElements);
+  Words expected(2 * kProgramElements);
+  const Words copied = counting(kProgramElements, kProgramElements);
   expected.insert(expected.end(), copied.begin(), copied.end());
   EXPECT_EQ(read(to), expected);
 }
 
 TEST_P(Cts, a_replay_in_flight_keeps_program_and_bindings_alive) {
   const Gate closed = gate();
-  Imported data = imported(Words(kElements, 7));
+  Imported data = imported(Words(kProgramElements, 7));
   auto program = ProgramMaker(device(), make_pipeline("affine")).two_steps();
   const std::array<AffineParameters, 2> parameters{AffineParameters{2, 0}, AffineParameters{1, 1}};
   const Bytes size = data.allocation->size();
@@ -161,14 +163,14 @@ TEST_P(Cts, a_replay_in_flight_keeps_program_and_bindings_alive) {
   EXPECT_EQ(data.deletions->value(), 0);
   closed.open();
   EXPECT_TRUE(reached(point));
-  EXPECT_EQ(Words(data.words, data.words + kElements), Words(kElements, 15));
+  EXPECT_EQ(Words(data.words, data.words + kProgramElements), Words(kProgramElements, 15));
   EXPECT_EQ(data.deletions->value(), 0) << "not retired yet";
   queue()->retire();
   EXPECT_TRUE(data.deletions->reaches(1));
 }
 
 TEST_P(Cts, a_program_keeps_its_fixed_bindings_alive_between_replays) {
-  Imported data = imported(Words(kElements, 1));
+  Imported data = imported(Words(kProgramElements, 1));
   auto steps = list("steps");
   increment(steps, data.allocation);
   auto program = device().create_program(steps).or_raise();
@@ -177,7 +179,7 @@ TEST_P(Cts, a_program_keeps_its_fixed_bindings_alive_between_replays) {
     auto one = replay(program, {});
     ASSERT_TRUE(reached(submit(queue(), one)));
     queue()->retire();
-    EXPECT_EQ(data.words[kElements - 1], i + 2);
+    EXPECT_EQ(data.words[kProgramElements - 1], i + 2);
     EXPECT_EQ(data.deletions->value(), 0);
   }
   program.reset();
@@ -186,7 +188,7 @@ TEST_P(Cts, a_program_keeps_its_fixed_bindings_alive_between_replays) {
 
 TEST_P(Cts, a_slot_that_is_missing_is_refused_by_name) {
   const auto program = ProgramMaker(device(), pipeline("affine")).copy();
-  const auto data = uploaded(Words(kElements), "data");
+  const auto data = uploaded(Words(kProgramElements), "data");
   EXPECT_THAT(message_of_refusal([&] { replay(program, {}); }), HasSubstr("copy program"));
   EXPECT_THROW(replay(program, {Binding::of(data, Access::read)}), UsageError);
   EXPECT_THROW(replay(program, {Binding::of(data, Access::read), Binding{}}), UsageError);
@@ -198,8 +200,8 @@ TEST_P(Cts, a_slot_that_is_missing_is_refused_by_name) {
 
 TEST_P(Cts, a_slot_bound_too_short_or_out_of_range_is_refused_by_name) {
   const auto program = ProgramMaker(device(), pipeline("affine")).copy();
-  const auto from = uploaded(Words(kElements), "source");
-  const auto to = uploaded(Words(kElements), "target");
+  const auto from = uploaded(Words(kProgramElements), "source");
+  const auto to = uploaded(Words(kProgramElements), "target");
   const Binding good = Binding::of(from, Access::read);
   const auto refusal = message_of_refusal([&] {
     replay(program, {good, Binding::of(to, {{}, kBytes - 1_B}, Access::write)});
@@ -211,8 +213,8 @@ TEST_P(Cts, a_slot_bound_too_short_or_out_of_range_is_refused_by_name) {
 }
 
 TEST_P(Cts, a_slot_given_less_access_than_the_program_needs_is_refused) {
-  const auto data = uploaded(Words(kElements), "data");
-  const auto other = uploaded(Words(kElements), "other");
+  const auto data = uploaded(Words(kProgramElements), "data");
+  const auto other = uploaded(Words(kProgramElements), "other");
   const auto copy = ProgramMaker(device(), pipeline("affine")).copy();
   EXPECT_THROW(replay(copy, {Binding::of(data, Access::read), Binding::of(other, Access::read)}),
                UsageError);
@@ -226,21 +228,21 @@ TEST_P(Cts, a_slot_given_less_access_than_the_program_needs_is_refused) {
 
 TEST_P(Cts, slots_that_alias_a_written_range_are_refused) {
   const auto program = ProgramMaker(device(), pipeline("affine")).copy();
-  const auto data = uploaded(counting(2 * kElements), "data");
+  const auto data = uploaded(counting(2 * kProgramElements), "data");
   const Binding low = Binding::of(data, {{}, kBytes}, Access::read);
   const std::vector overlapping{low, Binding::of(data, {kBytes - 4_B, kBytes}, Access::write)};
   EXPECT_THROW(replay(program, overlapping), UsageError);
 
   auto one = replay(program, {low, Binding::of(data, {kBytes, kBytes}, Access::write)});
   EXPECT_TRUE(reached(submit(queue(), one))) << "disjoint ranges of one allocation are fine";
-  Words expected = counting(kElements);
-  const Words copied = counting(kElements);
+  Words expected = counting(kProgramElements);
+  const Words copied = counting(kProgramElements);
   expected.insert(expected.end(), copied.begin(), copied.end());
   EXPECT_EQ(read(data), expected);
 }
 
 TEST_P(Cts, a_slot_that_aliases_a_fixed_binding_is_refused_where_one_is_written) {
-  const auto fixed = uploaded(counting(kElements), "fixed");
+  const auto fixed = uploaded(counting(kProgramElements), "fixed");
   auto steps = list("writes its slot");
   steps.copy(Binding::of(fixed, Access::read), Binding::of_slot(0, kAll, Access::write));
   const auto writer = device().create_program(steps).or_raise();
@@ -253,29 +255,29 @@ TEST_P(Cts, a_slot_that_aliases_a_fixed_binding_is_refused_where_one_is_written)
 }
 
 TEST_P(Cts, slots_that_are_only_read_may_alias) {
-  const auto a = words(kElements, "a");
-  const auto b = words(kElements, "b");
-  const auto data = uploaded(counting(kElements), "data");
+  const auto a = words(kProgramElements, "a");
+  const auto b = words(kProgramElements, "b");
+  const auto data = uploaded(counting(kProgramElements), "data");
   auto steps = list("two readers");
   steps.copy(Binding::of_slot(0, kAll, Access::read), Binding::of(a, Access::write));
   steps.copy(Binding::of_slot(1, kAll, Access::read), Binding::of(b, Access::write));
   const auto program = device().create_program(steps).or_raise();
   auto one = replay(program, {Binding::of(data, Access::read), Binding::of(data, Access::read)});
   EXPECT_TRUE(reached(submit(queue(), one)));
-  EXPECT_EQ(read(a), counting(kElements));
-  EXPECT_EQ(read(b), counting(kElements));
+  EXPECT_EQ(read(a), counting(kProgramElements));
+  EXPECT_EQ(read(b), counting(kProgramElements));
 }
 
 TEST_P(Cts, replay_parameters_that_are_too_short_are_refused_by_name) {
   const auto program = ProgramMaker(device(), pipeline("affine")).two_steps();
-  const auto data = uploaded(Words(kElements), "data");
+  const auto data = uploaded(Words(kProgramElements), "data");
   const std::vector slots{Binding::of(data, Access::read_write)};
   EXPECT_THAT(message_of_refusal([&] { replay(program, slots); }), HasSubstr("two steps"));
   EXPECT_THROW(replay(program, slots, ByteVector(15)), UsageError);
 }
 
 TEST_P(Cts, a_list_with_slots_is_run_only_as_a_program) {
-  const auto data = uploaded(Words(kElements, 3), "data");
+  const auto data = uploaded(Words(kProgramElements, 3), "data");
   auto open = list("open slots");
   open.fill(Binding::of_slot(0, kAll, Access::write), std::byte{1});
   const auto refused = queue()->submit(open);
@@ -286,14 +288,14 @@ TEST_P(Cts, a_list_with_slots_is_run_only_as_a_program) {
   ASSERT_TRUE(program.ok()) << "the refused list is still the caller's";
   auto one = replay(program.value(), {Binding::of(data, Access::write)});
   EXPECT_TRUE(reached(submit(queue(), one)));
-  EXPECT_EQ(read(data), Words(kElements, 0x01010101U));
+  EXPECT_EQ(read(data), Words(kProgramElements, 0x01010101U));
 }
 
 TEST_P(Cts, a_program_of_another_device_is_refused) {
   const Ref<Device> other = open_another();
   const auto program = ProgramMaker(device(), pipeline("affine")).copy();
-  const auto a = uploaded(Words(kElements), "a");
-  const auto b = uploaded(Words(kElements), "b");
+  const auto a = uploaded(Words(kProgramElements), "a");
+  const auto b = uploaded(Words(kProgramElements), "b");
   auto one = replay(program, {Binding::of(a, Access::read), Binding::of(b, Access::write)});
   EXPECT_FALSE(other->queues()[0]->submit(one).ok());
   EXPECT_TRUE(reached(submit(queue(), one)));
@@ -304,7 +306,7 @@ TEST_P(Cts, a_program_of_another_device_is_refused) {
 }
 
 TEST_P(Cts, slots_and_replay_parameters_whose_ranges_overflow_are_refused) {
-  const auto data = uploaded(Words(kElements), "data");
+  const auto data = uploaded(Words(kProgramElements), "data");
   const ByteRange wrapping{kMaxBytes - 3_B, 8_B};
   // Wherever it is refused, nobody may get as far as a list that could be submitted.
   EXPECT_THAT(message_of_refusal([&] {
@@ -317,7 +319,7 @@ TEST_P(Cts, slots_and_replay_parameters_whose_ranges_overflow_are_refused) {
   EXPECT_THAT(message_of_refusal([&] {
                 auto steps = list("wild parameters");
                 dispatch(steps, "affine", {Binding::of(data, Access::read_write)},
-                         Parameters::of_replay(wrapping), groups_for(kElements));
+                         Parameters::of_replay(wrapping), groups_for(kProgramElements));
                 const auto program = device().create_program(steps).or_raise();
                 replay(program, {}, ByteVector(64));
               }),

@@ -40,9 +40,9 @@ const std::vector<DeviceUnderTest>& registered_devices() { return devices(); }
 
 std::set<std::string> test_names() {
   std::set<std::string> names;
-  const testing::UnitTest& unit = *testing::UnitTest::GetInstance();
+  const ::testing::UnitTest& unit = *::testing::UnitTest::GetInstance();
   for (int s = 0; s < unit.total_test_suite_count(); ++s) {
-    const testing::TestSuite& suite = *unit.GetTestSuite(s);
+    const ::testing::TestSuite& suite = *unit.GetTestSuite(s);
     if (!std::string_view(suite.name()).ends_with("/Cts")) continue;
     for (int t = 0; t < suite.total_test_count(); ++t) {
       const std::string_view full = suite.GetTestInfo(t)->name();

@@ -4,8 +4,8 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 TEST(CtsRegistry, every_unsupported_name_is_the_name_of_a_test) {
   for (const DeviceUnderTest& device : registered_devices()) {

@@ -208,12 +208,12 @@ TEST_P(Cts, a_reached_point_makes_writes_visible_to_maps) {
 TEST_P(Cts, memory_that_cannot_be_given_is_refused_by_a_value) {
   const auto nothing = device().create_buffer({{}, MemoryKind::device, "nothing"});
   ASSERT_FALSE(nothing.ok());
-  EXPECT_THAT(nothing.failure().message(), testing::HasSubstr("nothing"));
+  EXPECT_THAT(nothing.failure().message(), ::testing::HasSubstr("nothing"));
   for (const Bytes size : {device().info().max_buffer + 1_B, kMaxBytes}) {
     if (size <= device().info().max_buffer) continue;
     const auto large = device().create_buffer({size, MemoryKind::device, "too large"});
     ASSERT_FALSE(large.ok());
-    EXPECT_THAT(large.failure().message(), testing::HasSubstr("too large"));
+    EXPECT_THAT(large.failure().message(), ::testing::HasSubstr("too large"));
   }
   EXPECT_FALSE(device().lost());
   EXPECT_NO_THROW(uploaded(Words(4), "still works"));

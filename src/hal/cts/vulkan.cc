@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "holdfast/hal/adversary/adversary_device.h"
-#include "holdfast/hal/cts/registry.h"
+#include "holdfast/hal/cts/cts.h"
 #include "holdfast/hal/cts/vulkan_cts.h"
 #include "holdfast/hal/validate/validate_device.h"
 #include "holdfast/testing/vulkan.h"
@@ -48,11 +48,6 @@ const std::set<std::string> kUnsupported{
     "a_second_close_does_not_say_clean_while_a_list_runs",
 };
 
-// A device that validates must pass the suite, and the suite must pass validation.
-void fail_the_test(const Violation& violation) {
-  if (!violation.is_note()) ADD_FAILURE() << to_string(violation.kind) << ": " << violation.message;
-}
-
 using Wrapper = Ref<Device> (*)(const Ref<Device>&);
 Ref<Device> plain(const Ref<Device>& device) { return device; }
 Ref<Device> validated(const Ref<Device>& device) {
@@ -60,11 +55,11 @@ Ref<Device> validated(const Ref<Device>& device) {
 }
 
 // Long enough for what can finish, short for what cannot.
-constexpr sync::Duration kCloseBound = std::chrono::milliseconds(20);
+constexpr sync::Duration kVulkanCloseBound = std::chrono::milliseconds(20);
 
 // The adversary on a thread of its own: hostile, and still what the contract allows.
 Ref<Device> hostile(const Ref<Device>& device) {
-  return validated(AdversaryDevice::wrap(device, {7, {}, kCloseBound}));
+  return validated(AdversaryDevice::wrap(device, {7, {}, kVulkanCloseBound}));
 }
 
 bool add(std::string name, const VulkanOptions& options, Wrapper wrap = plain,
@@ -75,7 +70,7 @@ bool add(std::string name, const VulkanOptions& options, Wrapper wrap = plain,
                             own.queues = all_vulkan_queues(kQueues);
                             // The suite means queues that take everything.
                             own.copy_queues = 0;
-                            own.close_bound = kCloseBound;
+                            own.close_bound = kVulkanCloseBound;
                             auto opened = open_vulkan(own);
                             if (!opened) return opened.failure();
                             return wrap(opened.value());
@@ -83,7 +78,7 @@ bool add(std::string name, const VulkanOptions& options, Wrapper wrap = plain,
                           spirv, unsupported, why_no_vulkan});
 }
 
-VulkanOptions discrete() {
+VulkanOptions discrete_vulkan() {
   VulkanOptions options;
   options.device_memory_host_visible = false;
   return options;
@@ -119,11 +114,11 @@ std::set<std::string> unsupported_by_the_adversary() {
   return names;
 }
 
-const bool kRegistered =
-    add("vulkan", {}) && add("vulkan_discrete", discrete()) &&
+const bool kVulkanRegistered =
+    add("vulkan", {}) && add("vulkan_discrete", discrete_vulkan()) &&
     add("vulkan_without_push_descriptors", without_push_descriptors()) &&
     add("validate_vulkan", {}, validated) &&
-    add("validate_vulkan_discrete", discrete(), validated) &&
+    add("validate_vulkan_discrete", discrete_vulkan(), validated) &&
     add("validate_adversary_vulkan", immediate(), hostile, unsupported_by_the_adversary());
 
 }  // namespace

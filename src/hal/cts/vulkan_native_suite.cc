@@ -10,7 +10,7 @@
 namespace holdfast::hal::cts {
 namespace {
 
-constexpr size_t kElements = 4096;
+constexpr size_t kVulkanNativeElements = 4096;
 
 VkCommandBuffer stream_of(const NativeCall& call) {
   return static_cast<VkCommandBuffer>(call.native_stream);
@@ -249,8 +249,8 @@ TEST_P(CtsVulkan, a_native_callback_gets_the_buffers_that_it_declared) {
 }
 
 TEST_P(CtsVulkan, commands_of_callbacks_and_kernels_run_in_the_order_of_their_barriers) {
-  const auto a = uploaded(Words(kElements, 1), "a");
-  const auto b = uploaded(Words(kElements, 0), "b");
+  const auto a = uploaded(Words(kVulkanNativeElements, 1), "a");
+  const auto b = uploaded(Words(kVulkanNativeElements, 0), "b");
   const auto copy = function<PFN_vkCmdCopyBuffer>("vkCmdCopyBuffer");
   const auto record = [copy](const NativeCall& call) { record_copy(copy, call); };
   const std::vector there{Binding::of(a, Access::read), Binding::of(b, Access::write)};
@@ -269,13 +269,13 @@ TEST_P(CtsVulkan, commands_of_callbacks_and_kernels_run_in_the_order_of_their_ba
     expected = (expected * 3 + step) * 5 + step;
   }
   EXPECT_TRUE(reached(submit(queue(), work)));
-  EXPECT_EQ(read(a), Words(kElements, expected));
+  EXPECT_EQ(read(a), Words(kVulkanNativeElements, expected));
 }
 
 TEST_P(CtsVulkan, a_callback_may_dispatch_a_pipeline_of_its_own_and_leave_it_bound) {
   if (!has_addresses()) GTEST_SKIP() << "no buffer addresses";
   const RawIncrement raw(vulkan());
-  const auto data = uploaded(Words(kElements, 1), "data");
+  const auto data = uploaded(Words(kVulkanNativeElements, 1), "data");
   const std::vector in_place{Binding::of(data, Access::read_write)};
   auto work = list();
   uint32_t expected = 1;
@@ -288,12 +288,12 @@ TEST_P(CtsVulkan, a_callback_may_dispatch_a_pipeline_of_its_own_and_leave_it_bou
   }
   EXPECT_TRUE(reached(submit(queue(), work)));
   queue()->retire();
-  EXPECT_EQ(read(data), Words(kElements, expected));
+  EXPECT_EQ(read(data), Words(kVulkanNativeElements, expected));
 }
 
 TEST_P(CtsVulkan, what_callbacks_record_is_ordered_across_lists_and_queues) {
-  const auto data = uploaded(Words(kElements, 0), "data");
-  const auto out = words(kElements, "out");
+  const auto data = uploaded(Words(kVulkanNativeElements, 0), "data");
+  const auto out = words(kVulkanNativeElements, "out");
   const auto fill = function<PFN_vkCmdFillBuffer>("vkCmdFillBuffer");
   const std::vector bound{Binding::of(data, Access::write)};
   Point last;
@@ -308,7 +308,7 @@ TEST_P(CtsVulkan, what_callbacks_record_is_ordered_across_lists_and_queues) {
   auto end = list();
   end.copy(data, {{}, data->size()}, out, {{}, out->size()});
   ASSERT_TRUE(reached(submit(queue(), end, {{last, WaitKind::data}})));
-  EXPECT_EQ(read(out), Words(kElements, 20));
+  EXPECT_EQ(read(out), Words(kVulkanNativeElements, 20));
 }
 
 TEST_P(CtsVulkan, a_program_calls_its_callbacks_for_every_replay_with_its_slots) {
@@ -397,8 +397,8 @@ TEST_P(CtsVulkan, the_same_dispatch_before_and_after_a_callback_is_bound_anew) {
   if (!has_addresses()) GTEST_SKIP() << "no buffer addresses";
   const RawIncrement raw(vulkan());
   const RawDescriptors descriptors(vulkan());
-  const auto data = uploaded(Words(kElements, 1), "data");
-  const auto other = uploaded(Words(kElements, 1), "other");
+  const auto data = uploaded(Words(kVulkanNativeElements, 1), "data");
+  const auto other = uploaded(Words(kVulkanNativeElements, 1), "other");
   const std::vector bound{Binding::of(other, Access::read_write)};
   auto work = list();
   affine(work, data, 3, 1);
@@ -412,8 +412,8 @@ TEST_P(CtsVulkan, the_same_dispatch_before_and_after_a_callback_is_bound_anew) {
   affine(work, data, 3, 1);
   EXPECT_TRUE(reached(submit(queue(), work)));
   queue()->retire();
-  EXPECT_EQ(read(data), Words(kElements, 40));
-  EXPECT_EQ(read(other), Words(kElements, 3));
+  EXPECT_EQ(read(data), Words(kVulkanNativeElements, 40));
+  EXPECT_EQ(read(other), Words(kVulkanNativeElements, 3));
 }
 
 }  // namespace holdfast::hal::cts

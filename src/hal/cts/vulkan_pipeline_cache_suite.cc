@@ -24,12 +24,12 @@ class VulkanPipelineCache : public ::testing::Test {
     std::string pattern = (fs::temp_directory_path() / "holdfast-XXXXXX").string();
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     folder_ = pattern;
-    log::set_sink([this](const log::Message& message) {
+    logging::set_sink([this](const logging::Message& message) {
       if (message.warning) warnings_.emplace_back(message.text);
     });
   }
   void TearDown() override {
-    log::set_sink({});
+    logging::set_sink({});
     fs::remove_all(folder_);
   }
 

@@ -17,7 +17,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr size_t kElements = 1000;
+constexpr size_t kVulkanElements = 1000;
 
 SpirvModule by_address(std::string_view kernel, Bytes parameter_bytes,
                        std::vector<SpirvModule::Constant> constants = {}) {
@@ -29,14 +29,6 @@ SpirvModule by_address(std::string_view kernel, Bytes parameter_bytes,
 
 // The number of a constant that store_params_addresses and its like have: how many bytes there are.
 SpirvModule::Constant byte_count(uint64_t bytes) { return {0, bytes, 4}; }
-
-ByteVector pattern(size_t size, uint32_t seed) {
-  ByteVector result(size);
-  for (size_t i = 0; i < size; ++i) {
-    result[i] = static_cast<std::byte>(mix_element(static_cast<uint32_t>(i) + seed, 2) >> 24);
-  }
-  return result;
-}
 
 template <typename... T>
 ByteVector packed(const T&... values) {
@@ -164,7 +156,7 @@ TEST_P(CtsVulkan, a_module_for_another_kind_of_device_is_refused) {
 
 TEST_P(CtsVulkan, kernels_by_address_compute_what_those_by_descriptor_do) {
   if (!has_addresses()) GTEST_SKIP() << "no buffer addresses";
-  const uint32_t n = kElements;
+  const uint32_t n = kVulkanElements;
   const auto increment_there = address_pipeline("increment_addresses", 1, {4});
   const auto affine_there = address_pipeline("affine_addresses", 1, {12});
   const auto axpy_there = address_pipeline("axpy_addresses", 2, {8});

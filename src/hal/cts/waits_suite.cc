@@ -6,8 +6,8 @@ namespace holdfast::hal::cts {
 
 namespace {
 
-constexpr size_t kElements = 16384;
-constexpr uint32_t kSlow = 400;
+constexpr size_t kWaitsElements = 16384;
+constexpr uint32_t kSlowWait = 400;
 
 }  // namespace
 
@@ -121,32 +121,32 @@ TEST_P(Cts, a_gated_queue_leaves_the_others_alone) {
 
 TEST_P(Cts, a_data_wait_orders_a_read_on_another_queue_after_the_write) {
   if (!has_two_queues()) GTEST_SKIP() << "one queue";
-  const Words input = counting(kElements);
+  const Words input = counting(kWaitsElements);
   const auto a = uploaded(input, "a");
-  const auto b = uploaded(Words(kElements), "b");
-  const auto c = words(kElements, "c");
+  const auto b = uploaded(Words(kWaitsElements), "b");
+  const auto c = words(kWaitsElements, "c");
   auto write = list("write");
-  mix(write, a, b, kSlow);
+  mix(write, a, b, kSlowWait);
   auto read_it = list("read");
   mix(read_it, b, c, 1);
   const Point written = submit(queue(0), write);
   EXPECT_TRUE(reached(submit(queue(1), read_it, {{written, WaitKind::data}})));
-  EXPECT_EQ(read(c), mixed(mixed(input, kSlow), 1));
+  EXPECT_EQ(read(c), mixed(mixed(input, kSlowWait), 1));
 }
 
 TEST_P(Cts, an_order_wait_keeps_a_write_on_another_queue_behind_the_read) {
   if (!has_two_queues()) GTEST_SKIP() << "one queue";
-  const Words input = counting(kElements);
+  const Words input = counting(kWaitsElements);
   const auto data = uploaded(input, "data");
-  const auto out = words(kElements, "out");
+  const auto out = words(kWaitsElements, "out");
   auto read_it = list("read");
-  mix(read_it, data, out, kSlow);
+  mix(read_it, data, out, kSlowWait);
   auto overwrite = list("overwrite");
   store(overwrite, data, 0);
   const Point seen = submit(queue(0), read_it);
   EXPECT_TRUE(reached(submit(queue(1), overwrite, {{seen, WaitKind::order}})));
-  EXPECT_EQ(read(out), mixed(input, kSlow));
-  EXPECT_EQ(read(data), Words(kElements));
+  EXPECT_EQ(read(out), mixed(input, kSlowWait));
+  EXPECT_EQ(read(data), Words(kWaitsElements));
 }
 
 TEST_P(Cts, work_handed_from_queue_to_queue_runs_in_order) {
@@ -165,18 +165,18 @@ TEST_P(Cts, work_handed_from_queue_to_queue_runs_in_order) {
 
 TEST_P(Cts, a_diamond_of_waits_joins_both_branches) {
   if (!has_two_queues()) GTEST_SKIP() << "one queue";
-  const Words input = counting(kElements);
+  const Words input = counting(kWaitsElements);
   const auto source = uploaded(input, "source");
-  const auto top = words(kElements, "top");
-  const auto left = words(kElements, "left");
-  const auto right = words(kElements, "right");
+  const auto top = words(kWaitsElements, "top");
+  const auto left = words(kWaitsElements, "left");
+  const auto right = words(kWaitsElements, "right");
   const auto size = top->size();
   const auto joined = buffer(size + size, "joined");
   auto first = list("top");
-  mix(first, source, top, kSlow);
+  mix(first, source, top, kSlowWait);
   const Point above = submit(queue(0), first);
   auto one = list("left");
-  mix(one, top, left, kSlow);
+  mix(one, top, left, kSlowWait);
   auto two = list("right");
   mix(two, top, right, 2);
   const Point on_left = submit(queue(1), one, {{above, WaitKind::data}});
@@ -187,8 +187,8 @@ TEST_P(Cts, a_diamond_of_waits_joins_both_branches) {
   join.copy(right, {{}, size}, joined, {size, size});
   EXPECT_TRUE(
       reached(submit(queue(0), join, {{on_left, WaitKind::data}, {on_right, WaitKind::data}})));
-  Words expected = mixed(mixed(input, kSlow), kSlow);
-  const Words rest = mixed(mixed(input, kSlow), 2);
+  Words expected = mixed(mixed(input, kSlowWait), kSlowWait);
+  const Words rest = mixed(mixed(input, kSlowWait), 2);
   expected.insert(expected.end(), rest.begin(), rest.end());
   EXPECT_EQ(read(joined), expected);
 }

@@ -3,16 +3,11 @@
 #include "holdfast/hal/adversary/adversary_device.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/cts/cpu_kernels.h"
-#include "holdfast/hal/cts/registry.h"
+#include "holdfast/hal/cts/cts.h"
 #include "holdfast/hal/validate/validate_device.h"
 
 namespace holdfast::hal::cts {
 namespace {
-
-// A device that validates must pass the suite, and the suite must pass validation.
-void fail_the_test(const Violation& violation) {
-  if (!violation.is_note()) ADD_FAILURE() << to_string(violation.kind) << ": " << violation.message;
-}
 
 CpuOptions options(bool host_visible) {
   CpuOptions options;
@@ -46,10 +41,10 @@ DeviceUnderTest hostile(std::string name, bool host_visible) {
           {}};
 }
 
-const bool kRegistered = register_device(validated("validate_cpu", true)) &&
-                         register_device(validated("validate_cpu_discrete", false)) &&
-                         register_device(hostile("validate_adversary_cpu", true)) &&
-                         register_device(hostile("validate_adversary_cpu_discrete", false));
+const bool kWrappedRegistered = register_device(validated("validate_cpu", true)) &&
+                                register_device(validated("validate_cpu_discrete", false)) &&
+                                register_device(hostile("validate_adversary_cpu", true)) &&
+                                register_device(hostile("validate_adversary_cpu_discrete", false));
 
 }  // namespace
 }  // namespace holdfast::hal::cts

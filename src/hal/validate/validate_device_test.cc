@@ -18,11 +18,11 @@
 namespace holdfast::hal {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr size_t kElements = 64;
 
@@ -54,7 +54,7 @@ class Collected {
   sync::Guarded<std::vector<Violation>> violations_;
 };
 
-class ValidateDeviceTest : public testing::Test {
+class ValidateDeviceTest : public ::testing::Test {
  protected:
   explicit ValidateDeviceTest(CpuOptions options = {}) {
     options.queues = 2;
@@ -442,10 +442,10 @@ TEST(PrintAndAbort, a_violation_is_printed_and_ends_the_process) {
 }
 
 TEST(PrintAndAbort, a_note_is_printed_once_and_ends_nothing) {
-  testing::internal::CaptureStderr();
+  ::testing::internal::CaptureStderr();
   print_and_abort({ViolationKind::partly_initialized, "the first sentence"});
   print_and_abort({ViolationKind::partly_initialized, "the second sentence"});
-  const std::string printed = testing::internal::GetCapturedStderr();
+  const std::string printed = ::testing::internal::GetCapturedStderr();
   EXPECT_THAT(printed, HasSubstr("note: partly initialized read: the first sentence"));
   EXPECT_THAT(printed, Not(HasSubstr("second")));
 }

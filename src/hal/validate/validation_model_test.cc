@@ -7,16 +7,17 @@
 #include <random>
 
 #include "holdfast/base/ablation.h"
+#include "holdfast/base/range_test.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 
 namespace holdfast::hal {
 namespace {
 
-using testing::AllOf;
-using testing::ElementsAre;
-using testing::HasSubstr;
-using testing::IsEmpty;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr uint32_t kQueues = 3;
 
@@ -25,10 +26,8 @@ class NobodysRanges final : public RangeOwner {
   void range_died(Allocation&) noexcept override {}
 };
 
-ByteRange range(uint64_t offset, uint64_t length) { return {{offset}, {length}}; }
-
 // A model that is told of lives, lists and host accesses by hand. Nothing runs.
-class ValidationModelTest : public testing::Test {
+class ValidationModelTest : public ::testing::Test {
  protected:
   ValidationModelTest() {
     for (uint32_t q = 0; q < kQueues; ++q) {

@@ -13,10 +13,10 @@
 namespace holdfast::hal {
 namespace {
 
-using testing::AllOf;
-using testing::EndsWith;
-using testing::HasSubstr;
-using testing::Not;
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::vector<uint32_t> assembled(const std::string& text) {
   spvtools::SpirvTools tools(SPV_ENV_VULKAN_1_2);
@@ -133,7 +133,7 @@ std::string text_of(const Failure& failure) { return failure ? failure.message()
 
 void expect_accepted(const Failure& failure) { EXPECT_EQ(text_of(failure), "(none)"); }
 void expect_refused(const Failure& failure, ErrorCode code,
-                    const testing::Matcher<std::string>& matcher) {
+                    const ::testing::Matcher<std::string>& matcher) {
   ASSERT_TRUE(failure) << "was accepted";
   EXPECT_EQ(failure.code(), code) << failure.message();
   EXPECT_THAT(failure.message(), AllOf(HasSubstr("kernel 'scale'"), matcher));

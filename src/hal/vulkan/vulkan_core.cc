@@ -364,9 +364,9 @@ void VulkanCore::load_pipeline_cache() {
                              properties.deviceID, properties.driverVersion, uuid);
     CheckedBytes read = read_checked_file(pipeline_cache_file_, pipeline_cache_key_);
     if (read.state == FileState::damaged) {
-      log::warn(log::Topic::device,
-                "{}: the file of compiled pipelines, {}, is damaged; it will be replaced", name,
-                pipeline_cache_file_.string());
+      logging::warn(logging::Topic::device,
+                    "{}: the file of compiled pipelines, {}, is damaged; it will be replaced", name,
+                    pipeline_cache_file_.string());
     }
     content = std::move(read.bytes);
   }
@@ -392,8 +392,8 @@ void VulkanCore::save_pipeline_cache() {
   content.resize(size);
   if (const Failure failure =
           write_checked_file(pipeline_cache_file_, pipeline_cache_key_, content)) {
-    log::note(log::Topic::device, "{}: compiled pipelines are not kept: {}", name,
-              failure.message());
+    logging::note(logging::Topic::device, "{}: compiled pipelines are not kept: {}", name,
+                  failure.message());
   }
 }
 

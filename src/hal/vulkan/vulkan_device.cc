@@ -16,7 +16,7 @@ namespace holdfast::hal {
 namespace {
 
 // After new work is refused: what the driver has is usually done within this.
-constexpr sync::Duration kStopGrace = std::chrono::milliseconds(200);
+constexpr sync::Duration kVulkanStopGrace = std::chrono::milliseconds(200);
 
 }  // namespace
 
@@ -178,7 +178,7 @@ CloseReport VulkanDevice::close(sync::Deadline deadline) {
   }
   core->stop(Failure(ErrorCode::closed,
                      fmt::format("device '{}' was closed before the list could run", info().name)));
-  const sync::Deadline grace = sync::Deadline::after(inside ? sync::Duration() : kStopGrace);
+  const sync::Deadline grace = sync::Deadline::after(inside ? sync::Duration() : kVulkanStopGrace);
   for (unsigned attempt = 0; !core->try_end() && !grace.passed(); ++attempt) {
     sync::relax(attempt);
   }

@@ -128,7 +128,7 @@ Result<VkDescriptorSet> VulkanCommands::descriptor_set(VkDescriptorSetLayout lay
 namespace {
 
 // What a binding is on the device, slots resolved.
-struct Place {
+struct DevicePlace {
   const VulkanBuffer* buffer = nullptr;
   VkDeviceSize offset = 0;
   VkDeviceSize length = 0;
@@ -193,7 +193,7 @@ class Translation {
     native_ = native_ || native;
   }
 
-  Place place(const BoundRange& bound) {
+  DevicePlace place(const BoundRange& bound) {
     const BoundRange* target = &bound;
     Bytes offset = bound.range.offset;
     if (bound.slot >= 0) {
@@ -279,7 +279,7 @@ class Translation {
                          std::span<const std::byte> parameters) {
     size_t words = 0;
     for (const BoundRange& bound : command.bindings()) {
-      const Place at = place(bound);
+      const DevicePlace at = place(bound);
       next_[words++] = at.buffer->address() + at.offset;
     }
     put_parameters(words, parameters);
@@ -307,7 +307,7 @@ class Translation {
     std::array<VkDescriptorBufferInfo, kMaxBindings + 1> infos;
     uint32_t count = 0;
     for (const BoundRange& bound : command.bindings()) {
-      const Place at = place(bound);
+      const DevicePlace at = place(bound);
       infos[count++] = at.length > 0
                            ? VkDescriptorBufferInfo{at.buffer->handle(), at.offset, at.length}
                            // A descriptor has at least a byte; what nobody bound may not be used.
@@ -350,8 +350,8 @@ class Translation {
   }
 
   void copy(const Command& command) {
-    const Place from = place(command.bindings()[0]);
-    const Place to = place(command.bindings()[1]);
+    const DevicePlace from = place(command.bindings()[0]);
+    const DevicePlace to = place(command.bindings()[1]);
     if (from.length == 0) return;
     begin_command(false);
     const VkBufferCopy region{from.offset, to.offset, from.length};
@@ -360,7 +360,7 @@ class Translation {
 
   // Vulkan fills words; what lies before the first and after the last is copied.
   void fill(const Command& command) {
-    const Place to = place(command.bindings()[0]);
+    const DevicePlace to = place(command.bindings()[0]);
     if (to.length == 0) return;
     begin_command(false);
     const VkDeviceSize end = to.offset + to.length;
@@ -385,7 +385,7 @@ class Translation {
     std::array<NativeBinding, kMaxBindings> bindings;
     size_t count = 0;
     for (const BoundRange& bound : command.bindings()) {
-      const Place at = place(bound);
+      const DevicePlace at = place(bound);
       const uint64_t address = at.buffer->address();
       bindings[count++] = {reinterpret_cast<uint64_t>(at.buffer->handle()), at.offset, at.length,
                            address != 0 ? address + at.offset : 0};

@@ -47,7 +47,7 @@ VKAPI_ATTR VkBool32 VKAPI_CALL hear(VkDebugUtilsMessageSeverityFlagBitsEXT sever
     if (handler && *handler) {
       (*handler)(message);
     } else {
-      log::warn_text(log::Topic::device, message.text);
+      logging::warn_text(logging::Topic::device, message.text);
     }
   } catch (...) {
     std::fputs("holdfast warning: the handler of Vulkan messages threw; one is lost\n", stderr);

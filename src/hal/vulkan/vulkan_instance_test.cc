@@ -209,10 +209,10 @@ TEST_F(VulkanInstanceTest, without_a_handler_messages_go_to_the_log) {
   if (!layers_are_installed()) GTEST_SKIP() << "no validation layers here";
   const auto handler = set_vulkan_message_handler(nullptr);
   sync::Guarded<std::string> said;
-  const log::Sink sink =
-      log::set_sink([&](const log::Message& message) { *said.lock() += message.text; });
+  const logging::Sink sink =
+      logging::set_sink([&](const logging::Message& message) { *said.lock() += message.text; });
   offend(*get(true));
-  log::set_sink(sink);
+  logging::set_sink(sink);
   set_vulkan_message_handler(handler);
   EXPECT_THAT(*said.lock(), HasSubstr("VUID-VkPhysicalDeviceProperties2-sType"));
 }

@@ -11,7 +11,7 @@ namespace holdfast::hal {
 namespace {
 
 // Command buffers kept for later lists; more than these were needed only for a while.
-constexpr size_t kMaxSpare = 64;
+constexpr size_t kMaxSpareCommands = 64;
 
 }  // namespace
 
@@ -25,7 +25,7 @@ VulkanQueue::VulkanQueue(DeviceId device, uint32_t index, Ref<VulkanTimeline> ti
       native_(native),
       computes_(computes),
       watcher_(std::move(watcher)) {
-  spare_.reserve(kMaxSpare);
+  spare_.reserve(kMaxSpareCommands);
 }
 
 VulkanQueue::~VulkanQueue() = default;
@@ -177,7 +177,7 @@ Failure VulkanQueue::start_list(const Work& work, std::span<const Command* const
     commands = std::move(made).value();
   }
   const auto keep = [&](std::unique_ptr<VulkanCommands> unused) {
-    if (spare_.size() < kMaxSpare) spare_.push_back(std::move(unused));
+    if (spare_.size() < kMaxSpareCommands) spare_.push_back(std::move(unused));
   };
   translating_for_.store(work.queue);
   Failure failure = translate(*core_, work, *commands, true, computes_, skipped);
@@ -279,7 +279,8 @@ Failure VulkanQueue::submit(const Work& work, VkCommandBuffer commands) {
 std::unique_ptr<VulkanCommands> VulkanQueue::take_spare() {
   const auto collect = [this] {
     while (!in_flight_.empty() && semaphore_->was_seen(in_flight_.front().value)) {
-      if (spare_.size() < kMaxSpare) spare_.push_back(std::move(in_flight_.front().commands));
+      if (spare_.size() < kMaxSpareCommands)
+        spare_.push_back(std::move(in_flight_.front().commands));
       in_flight_.pop_front();
     }
   };

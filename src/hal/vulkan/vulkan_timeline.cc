@@ -9,7 +9,7 @@ namespace {
 // take (bench row vulkan_readback).
 constexpr sync::Duration kSpin = std::chrono::microseconds(50);
 // A sleeping waiter looks this often whether the device was closed or lost.
-constexpr sync::Duration kStopCheck = std::chrono::milliseconds(5);
+constexpr sync::Duration kSemaphoreCheck = std::chrono::milliseconds(5);
 
 }  // namespace
 
@@ -60,7 +60,7 @@ PointState VulkanTimeline::wait(TimelineValue value, sync::Deadline deadline) co
       sync::relax(attempt);
       continue;
     }
-    const sync::Deadline slice = earlier(deadline, sync::Deadline::after(kStopCheck));
+    const sync::Deadline slice = earlier(deadline, sync::Deadline::after(kSemaphoreCheck));
     if (sleep(value.value, slice.when() - sync::now()) < 0) sync::relax(attempt);
   }
   return query(value);

@@ -19,11 +19,6 @@ namespace {
 // Semaphores have no descriptor to poll: while one is watched, it is looked at this often.
 constexpr int kLookAgainMs = 1;
 
-void make_readable(const UniqueFd& descriptor) {
-  const uint64_t one = 1;
-  [[maybe_unused]] const auto written = ::write(descriptor.get(), &one, sizeof one);
-}
-
 // Points outside the device, each with a descriptor for as long as it is waited for.
 class HostPoints {
  public:

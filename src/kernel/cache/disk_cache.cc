@@ -26,11 +26,11 @@ constexpr int64_t kStale = int64_t{3600} * 1'000'000'000;
 // Why something is not kept or not read; each is told once.
 enum Cause : unsigned { foreign_folder = 1, foreign_file = 2, damaged_file = 4, unwritable = 8 };
 
-struct Place {
+struct EntryPlace {
   std::string folder;
   std::string name;
 };
-Place place_of(const ContentKey& key) {
+EntryPlace place_of(const ContentKey& key) {
   const std::string digits = to_string(key.digest());
   return {digits.substr(0, 2), digits.substr(2)};
 }
@@ -66,7 +66,7 @@ struct DiskCache::State {
       const sync::Lock lock(mutex);
       if ((std::exchange(told, told | cause) & cause) != 0) return;
     }
-    log::warn_text(log::Topic::kernels, text);
+    logging::warn_text(logging::Topic::kernels, text);
   }
   void distrust(const std::filesystem::path& path, int descriptor) {
     {
@@ -80,7 +80,7 @@ struct DiskCache::State {
                      path.native(), describe_foreign(descriptor)));
   }
   // The folder of an entry; empty where it cannot be used.
-  hal::UniqueFd open(const Place& place, bool make) {
+  hal::UniqueFd open(const EntryPlace& place, bool make) {
     const Opened top = open_folder(folder, make);
     if (top.trust == Trust::foreign) distrust(folder, top.descriptor.get());
     if (top.trust != Trust::good) return {};
@@ -91,8 +91,8 @@ struct DiskCache::State {
   }
   std::optional<Code> read(const ContentKey& key);
   void write(const ContentKey& key, std::span<const std::byte> code);
-  void written(Bytes bytes, Bytes before, const Place& place);
-  void recount(const Place& newest);
+  void written(Bytes bytes, Bytes before, const EntryPlace& place);
+  void recount(const EntryPlace& newest);
 };
 
 DiskCache::DiskCache(std::filesystem::path folder, Bytes cap)
@@ -114,7 +114,7 @@ DiskCacheStats DiskCache::stats() const {
 }
 
 std::filesystem::path DiskCache::path_of(const ContentKey& key) const {
-  const Place place = place_of(key);
+  const EntryPlace place = place_of(key);
   return state_->folder / place.folder / place.name;
 }
 
@@ -126,7 +126,7 @@ std::optional<Code> DiskCache::read(const ContentKey& key) {
 }
 
 std::optional<Code> DiskCache::State::read(const ContentKey& key) {
-  const Place place = place_of(key);
+  const EntryPlace place = place_of(key);
   const hal::UniqueFd below = open(place, false);
   if (!below) return std::nullopt;
   const Opened file = open_file_in(below.get(), place.name);
@@ -160,11 +160,12 @@ void DiskCache::write(const ContentKey& key, std::span<const std::byte> code) {
 
 void DiskCache::State::write(const ContentKey& key, std::span<const std::byte> code) {
   if (Bytes{code.size() + key.bytes().size()} > cap) {
-    log::note(log::Topic::kernels, "the kernel cache in '{}' keeps no entry of {}: its limit is {}",
-              folder.native(), to_string(Bytes{code.size()}), to_string(cap));
+    logging::note(logging::Topic::kernels,
+                  "the kernel cache in '{}' keeps no entry of {}: its limit is {}", folder.native(),
+                  to_string(Bytes{code.size()}), to_string(cap));
     return;
   }
-  const Place place = place_of(key);
+  const EntryPlace place = place_of(key);
   const std::filesystem::path path = folder / place.folder / place.name;
   const hal::UniqueFd below = open(place, true);
   struct stat info {};
@@ -193,7 +194,7 @@ void DiskCache::State::write(const ContentKey& key, std::span<const std::byte> c
   written(after, before, place);
 }
 
-void DiskCache::State::written(Bytes bytes, Bytes before, const Place& place) {
+void DiskCache::State::written(Bytes bytes, Bytes before, const EntryPlace& place) {
   {
     const sync::Lock lock(mutex);
     ++stats.writes;
@@ -209,7 +210,7 @@ void DiskCache::State::written(Bytes bytes, Bytes before, const Place& place) {
 }
 
 // Looks at what is there, and removes what is too much. One task at a time.
-void DiskCache::State::recount(const Place& newest) {
+void DiskCache::State::recount(const EntryPlace& newest) {
   FolderContent content;
   uint64_t removed = 0;
   if (const Opened top = open_folder(folder, false); top.trust == Trust::good) {

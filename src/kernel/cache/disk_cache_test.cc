@@ -56,12 +56,12 @@ class DiskCacheTest : public ::testing::Test {
     ASSERT_NE(::mkdtemp(name.data()), nullptr);
     above = name;
     folder = above / "kernels";
-    before_ = log::set_sink([this](const log::Message& message) {
+    before_ = logging::set_sink([this](const logging::Message& message) {
       if (message.warning) warnings.emplace_back(message.text);
     });
   }
   void TearDown() override {
-    log::set_sink(before_);
+    logging::set_sink(before_);
     fs::remove_all(above);
   }
 
@@ -93,7 +93,7 @@ class DiskCacheTest : public ::testing::Test {
   std::vector<std::string> warnings;
 
  private:
-  log::Sink before_;
+  logging::Sink before_;
 };
 
 TEST_F(DiskCacheTest, what_was_written_is_read_by_it_and_by_another) {

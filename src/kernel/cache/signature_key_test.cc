@@ -7,7 +7,7 @@
 namespace holdfast::kernel {
 namespace {
 
-CallSignature whole() {
+CallSignature whole_call() {
   return {.inputs = {{Dtype::float16, 2}, {Dtype::float32, 1}},
           .outputs = {{Dtype::float32, 2}},
           .in_place = {{Dtype::int32, 0}},
@@ -16,8 +16,8 @@ CallSignature whole() {
 }
 
 TEST(SignatureKey, equal_signatures_have_equal_keys_and_hashes) {
-  EXPECT_EQ(SignatureKey(whole()), SignatureKey(whole()));
-  EXPECT_EQ(SignatureKey(whole()).hash(), SignatureKey(whole()).hash());
+  EXPECT_EQ(SignatureKey(whole_call()), SignatureKey(whole_call()));
+  EXPECT_EQ(SignatureKey(whole_call()).hash(), SignatureKey(whole_call()).hash());
 }
 
 TEST(SignatureKey, built_in_parts_it_is_the_same) {
@@ -31,13 +31,13 @@ TEST(SignatureKey, built_in_parts_it_is_the_same) {
   key.add("N", ConstantValue(int64_t{768}));
   key.add("fast", ConstantValue(true));
   key.add("eps", Dtype::float32);
-  EXPECT_EQ(key, SignatureKey(whole()));
+  EXPECT_EQ(key, SignatureKey(whole_call()));
 }
 
 TEST(SignatureKey, whatever_differs_makes_another_key) {
-  std::vector<CallSignature> all{whole()};
+  std::vector<CallSignature> all{whole_call()};
   const auto with = [&](auto change) {
-    all.push_back(whole());
+    all.push_back(whole_call());
     change(all.back());
   };
   with([](CallSignature& s) { s.inputs[0].dtype = Dtype::bfloat16; });

@@ -66,10 +66,10 @@ void unless_out_of_memory(const Action& action) noexcept {
 }
 
 void log_text(const CompileJob& job) {
-  if (!job.verbose && !log::enabled(log::Topic::kernels)) return;
-  log::tell_text(log::Topic::kernels,
-                 fmt::format("compiling kernel '{}' ({}):\n{}", job.kernel, job.variant,
-                             job.native ? job.native->text : job.code.text));
+  if (!job.verbose && !logging::enabled(logging::Topic::kernels)) return;
+  logging::tell_text(logging::Topic::kernels,
+                     fmt::format("compiling kernel '{}' ({}):\n{}", job.kernel, job.variant,
+                                 job.native ? job.native->text : job.code.text));
 }
 
 }  // namespace
@@ -286,9 +286,10 @@ bool VariantCache::State::make_from_disk(Departure& departure) {
     departure.land(loaded, Source::disk);
     return true;
   }
-  log::note(log::Topic::kernels,
-            "kernel '{}' is compiled again, since its file '{}' does not load: {}",
-            departure.job().kernel, disk->path_of(content).native(), loaded.failure().message());
+  logging::note(logging::Topic::kernels,
+                "kernel '{}' is compiled again, since its file '{}' does not load: {}",
+                departure.job().kernel, disk->path_of(content).native(),
+                loaded.failure().message());
   return false;
 }
 
@@ -319,9 +320,10 @@ std::vector<Result<Code>> VariantCache::State::compile(std::span<const CompileJo
     stats.compile_time += took;
   }
   for (const CompileJob* job : jobs) {
-    log::note(log::Topic::kernels, "kernel '{}' ({}) was compiled, with {} others, in {:.1f} ms",
-              job->kernel, job->variant, jobs.size() - 1,
-              std::chrono::duration<double, std::milli>(took).count());
+    logging::note(logging::Topic::kernels,
+                  "kernel '{}' ({}) was compiled, with {} others, in {:.1f} ms", job->kernel,
+                  job->variant, jobs.size() - 1,
+                  std::chrono::duration<double, std::milli>(took).count());
   }
   return codes;
 }

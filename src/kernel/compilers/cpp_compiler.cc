@@ -14,6 +14,7 @@
 #include "holdfast/kernel/compilers/per_process.h"
 #include "holdfast/kernel/compilers/private_folder.h"
 #include "holdfast/kernel/compilers/subprocess.h"
+#include "holdfast/kernel/compilers/words.h"
 #include "holdfast/kernel/diagnostics.h"
 
 namespace holdfast::kernel {
@@ -32,21 +33,21 @@ constexpr const char* kInstall =
 
 // For all units. Kernels reinterpret memory; floating point is as on GPUs: no errno, no traps. The
 // unwind tables let the host's exceptions through.
-constexpr std::array kCommon{"-std=c++20",
-                             "-shared",
-                             "-fPIC",
-                             "-pipe",
-                             "-march=native",
-                             "-fvisibility=hidden",
-                             "-fno-strict-aliasing",
-                             "-fno-math-errno",
-                             "-fno-trapping-math",
-                             "-fasynchronous-unwind-tables",
-                             "-fno-stack-protector",
-                             "-Werror=return-type",
-                             "-Wl,--build-id=none",
-                             "-Wl,-Bsymbolic",
-                             "-Wl,--as-needed"};
+constexpr std::array kCommonOptions{"-std=c++20",
+                                    "-shared",
+                                    "-fPIC",
+                                    "-pipe",
+                                    "-march=native",
+                                    "-fvisibility=hidden",
+                                    "-fno-strict-aliasing",
+                                    "-fno-math-errno",
+                                    "-fno-trapping-math",
+                                    "-fasynchronous-unwind-tables",
+                                    "-fno-stack-protector",
+                                    "-Werror=return-type",
+                                    "-Wl,--build-id=none",
+                                    "-Wl,-Bsymbolic",
+                                    "-Wl,--as-needed"};
 constexpr std::array kOfGcc{"-fno-gnu-unique",  // unique symbols keep an object loaded for good
                             "-fno-use-linker-plugin",
                             "-fmax-errors=20",
@@ -106,10 +107,6 @@ std::string included_by(const PrivateFolder& folder) {
     if (word != kSource && word != "\\") return word;
   }
   return {};
-}
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
 }
 
 // Whether the line begins with a file and the number of a line in it, and so may repeat words of
@@ -264,7 +261,7 @@ Result<std::shared_ptr<const CppCompiler>> CppCompiler::find() {
 
 std::vector<std::string> CppCompiler::flags(const CppUnit& unit, const CppOptions& options) const {
   std::vector<std::string> result;
-  append(result, kCommon);
+  append(result, kCommonOptions);
   if (family_ == Family::gcc) {
     append(result, kOfGcc);
   } else {

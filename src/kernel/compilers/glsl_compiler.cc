@@ -13,6 +13,7 @@
 
 #include "holdfast/kernel/compilers/glsl_diagnostics.h"
 #include "holdfast/kernel/compilers/glsl_limits.h"
+#include "holdfast/kernel/definition.h"
 
 namespace holdfast::kernel {
 
@@ -21,15 +22,6 @@ namespace {
 constexpr int kDefaultVersion = 460;
 constexpr auto kMessages =
     static_cast<EShMessages>(EShMsgSpvRules | EShMsgVulkanRules | EShMsgSuppressWarnings);
-
-bool is_identifier(std::string_view name) {
-  const auto is_letter = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-  };
-  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !name.empty() && is_letter(name.front()) &&
-         std::ranges::all_of(name, [&](char c) { return is_letter(c) || is_digit(c); });
-}
 
 Failure check_defines(const GlslSource& source) {
   std::set<std::string_view> names;

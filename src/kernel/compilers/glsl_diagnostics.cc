@@ -4,7 +4,8 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
+
+#include "holdfast/kernel/compilers/words.h"
 
 namespace holdfast::kernel {
 
@@ -19,18 +20,6 @@ bool is_operator(char c) { return std::string_view("+-*/%<>=!&|^~").find(c) != s
 std::string_view skip_blanks(std::string_view text) {
   while (!text.empty() && is_blank(text.front())) text.remove_prefix(1);
   return text;
-}
-std::string_view trim(std::string_view text) {
-  text = skip_blanks(text);
-  while (!text.empty() && (is_blank(text.back()) || text.back() == '\r')) text.remove_suffix(1);
-  return text;
-}
-
-bool take_number(std::string_view& text, uint32_t& number) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc()) return false;
-  text.remove_prefix(static_cast<size_t>(end - text.data()));
-  return true;
 }
 
 // What follows the name of a directive; nullptr data where the line is not that directive.

@@ -43,7 +43,7 @@ class GlslOnVulkan : public ::testing::Test {
   Ref<runtime::Stream> stream_;
 };
 
-constexpr const char* kScale = R"(
+constexpr const char* kScaleOnVulkan = R"(
 layout(local_size_x = 128) in;
 layout(constant_id = 3) const float kFactor = 1.0;
 layout(std430, binding = 0) readonly buffer In { float x[]; };
@@ -58,7 +58,8 @@ void main() {
 
 TEST_F(GlslOnVulkan, text_with_defines_and_constants_computes) {
   hal::SpirvModule module =
-      compile_glsl({.name = "scale", .text = kScale, .defines = {{"FACTOR", "2.0"}}}).or_raise();
+      compile_glsl({.name = "scale", .text = kScaleOnVulkan, .defines = {{"FACTOR", "2.0"}}})
+          .or_raise();
   uint32_t three = 0;
   const float value = 3.0F;
   std::memcpy(&three, &value, sizeof three);
@@ -71,9 +72,11 @@ TEST_F(GlslOnVulkan, text_with_defines_and_constants_computes) {
 
 TEST_F(GlslOnVulkan, two_texts_of_one_name_run_their_own_code) {
   const auto twice =
-      compile_glsl({.name = "scale", .text = kScale, .defines = {{"FACTOR", "2.0"}}}).or_raise();
+      compile_glsl({.name = "scale", .text = kScaleOnVulkan, .defines = {{"FACTOR", "2.0"}}})
+          .or_raise();
   const auto thrice =
-      compile_glsl({.name = "scale", .text = kScale, .defines = {{"FACTOR", "3.0"}}}).or_raise();
+      compile_glsl({.name = "scale", .text = kScaleOnVulkan, .defines = {{"FACTOR", "3.0"}}})
+          .or_raise();
   EXPECT_EQ(run(twice, 0)[10], 20.0F);
   EXPECT_EQ(run(thrice, 0)[10], 30.0F);
   EXPECT_EQ(run(twice, 0)[10], 20.0F);

@@ -20,7 +20,7 @@ using hal::Binding;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
-constexpr const char* kScale = R"(layout(local_size_x = 64) in;
+constexpr const char* kScaleByAddress = R"(layout(local_size_x = 64) in;
 layout(std430, binding = 0) readonly buffer In { float x[]; };
 layout(std430, binding = 1) writeonly buffer Out { float y[]; };
 layout(push_constant) uniform Parameters { float factor; };
@@ -55,7 +55,7 @@ std::string refusal_of(const CompileJob& job, ErrorCode code) {
 
 TEST(SpirvToolchain, glsl_becomes_words_and_spirv_stays_as_it_is) {
   SpirvToolchain toolchain;
-  const Code words = toolchain.compile(glsl_job(kScale)).or_raise();
+  const Code words = toolchain.compile(glsl_job(kScaleByAddress)).or_raise();
   uint32_t magic = 0;
   ASSERT_GT(words.size(), 20U);
   std::memcpy(&magic, words.data(), 4);
@@ -74,9 +74,10 @@ TEST(SpirvToolchain, what_it_cannot_compile_is_refused_with_a_sentence) {
               HasSubstr("kind ptx does not run on Vulkan"));
   EXPECT_THAT(refusal_of(glsl_job("void main() {\n  oops;\n}"), ErrorCode::usage),
               HasSubstr("line 2: 'oops'"));
-  EXPECT_THAT(refusal_of(job_of({.kind = NativeKind::glsl, .text = kScale, .entry_point = "f"}),
-                         ErrorCode::usage),
-              HasSubstr("called main, not 'f'"));
+  EXPECT_THAT(
+      refusal_of(job_of({.kind = NativeKind::glsl, .text = kScaleByAddress, .entry_point = "f"}),
+                 ErrorCode::usage),
+      HasSubstr("called main, not 'f'"));
 }
 
 TEST(SpirvToolchain, natives_compute_on_vulkan) {
@@ -84,7 +85,7 @@ TEST(SpirvToolchain, natives_compute_on_vulkan) {
   const auto context = runtime::Context::create(hal::open_device("vulkan").or_raise());
   const auto stream = context->new_stream();
   const auto toolchain = make_toolchain(context->device()->info());
-  const CompileJob glsl = glsl_job(kScale);
+  const CompileJob glsl = glsl_job(kScaleByAddress);
   const Code code = toolchain->compile(glsl).or_raise();
   const CompileJob spirv = job_of({.kind = NativeKind::spirv, .module = code});
   for (const CompileJob* job : {&glsl, &spirv}) {

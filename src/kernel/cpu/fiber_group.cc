@@ -46,11 +46,11 @@ struct NotOwned {
 
 // A stack, and where it goes on while it does not run. Its fiber is never destroyed, which would
 // unwind it: an idle stack holds nothing, and one that could not be emptied must not be touched.
-struct Place {
-  Place() noexcept { new (&suspended) fiber(); }
-  ~Place() {}  // NOLINT(modernize-use-equals-default): see above
-  Place(const Place&) = delete;
-  Place& operator=(const Place&) = delete;
+struct FiberPlace {
+  FiberPlace() noexcept { new (&suspended) fiber(); }
+  ~FiberPlace() {}  // NOLINT(modernize-use-equals-default): see above
+  FiberPlace(const FiberPlace&) = delete;
+  FiberPlace& operator=(const FiberPlace&) = delete;
 
   union {
     fiber suspended;
@@ -71,8 +71,8 @@ struct FiberGroup::State {
   // --- switching ---
 
   // From where we are to `to`; returns when somebody comes back.
-  void go(Place& to) {
-    Place& here = *running;
+  void go(FiberPlace& to) {
+    FiberPlace& here = *running;
     left = &here;
     running = &to;
 #if defined(__SANITIZE_ADDRESS__)
@@ -225,7 +225,7 @@ struct FiberGroup::State {
 
   void add_item() {
     const unsigned thread = made;
-    Place& place = items[thread];
+    FiberPlace& place = items[thread];
     std::byte* const bottom = stacks.next();
     const size_t size = kStackBytes - thread % kColours * kCacheLine;
     boost::context::stack_context stack;
@@ -303,8 +303,8 @@ struct FiberGroup::State {
   static constexpr unsigned kOutside = ~0U;
 
   // Hot: every switch touches these.
-  Place* running = nullptr;  // null: no group runs
-  Place* left = nullptr;     // from where `running` was entered
+  FiberPlace* running = nullptr;  // null: no group runs
+  FiberPlace* left = nullptr;     // from where `running` was entered
   hf_host* host = nullptr;
   unsigned first_lane = 0;  // of the simdgroup that runs
   unsigned last_lane = 0;
@@ -314,8 +314,8 @@ struct FiberGroup::State {
   std::array<unsigned, 3> other_lines{};  // of one that waits elsewhere; 0: nobody does
   bool giving_up = false;
   bool ending = false;  // the stacks go
-  Place outside;
-  std::array<Place, kMaxGroupThreads> items;
+  FiberPlace outside;
+  std::array<FiberPlace, kMaxGroupThreads> items;
 
   unsigned made = 0;  // of the items' stacks
   unsigned threads = 0;

@@ -21,9 +21,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 // A group as a kernel sees it: through its host alone.
-class Kernel {
+class GroupKernel {
  public:
-  using Body = std::function<void(Kernel& kernel, unsigned thread)>;
+  using Body = std::function<void(GroupKernel& kernel, unsigned thread)>;
 
   void run(unsigned threads, const Body& body) {
     KernelHost host("k", pool_);
@@ -32,7 +32,7 @@ class Kernel {
     host.run_group(
         &host, threads,
         [](void* self, unsigned thread) {
-          Kernel& kernel = *static_cast<Kernel*>(self);
+          GroupKernel& kernel = *static_cast<GroupKernel*>(self);
           (*kernel.body_)(kernel, thread);
         },
         this);
@@ -68,10 +68,10 @@ class Kernel {
 };
 
 TEST(FiberGroup, every_item_runs_once_in_order) {
-  Kernel kernel;
+  GroupKernel kernel;
   for (const unsigned threads : {1U, 2U, 31U, 32U, 33U, 1024U, 5U}) {
     std::vector<unsigned> ran;
-    kernel.run(threads, [&](Kernel& k, unsigned thread) {
+    kernel.run(threads, [&](GroupKernel& k, unsigned thread) {
       EXPECT_EQ(k.host().item, thread);
       EXPECT_EQ(k.host().items, threads);
       ran.push_back(thread);
@@ -83,14 +83,14 @@ TEST(FiberGroup, every_item_runs_once_in_order) {
 }
 
 TEST(FiberGroup, a_group_of_no_item_does_nothing) {
-  Kernel().run(0, [](Kernel&, unsigned) { ADD_FAILURE(); });
+  GroupKernel().run(0, [](GroupKernel&, unsigned) { ADD_FAILURE(); });
 }
 
 TEST(FiberGroup, nobody_passes_a_barrier_before_all_have_reached_it) {
-  Kernel kernel;
+  GroupKernel kernel;
   for (const unsigned threads : {1U, 2U, 32U, 40U, 64U, 1000U}) {
     unsigned arrived = 0;
-    kernel.run(threads, [&](Kernel& k, unsigned thread) {
+    kernel.run(threads, [&](GroupKernel& k, unsigned thread) {
       for (unsigned round = 1; round <= 5; ++round) {
         ++arrived;
         k.barrier();
@@ -104,9 +104,9 @@ TEST(FiberGroup, nobody_passes_a_barrier_before_all_have_reached_it) {
 }
 
 TEST(FiberGroup, the_order_of_everything_is_fixed) {
-  Kernel kernel;
+  GroupKernel kernel;
   std::string order;
-  kernel.run(3, [&](Kernel& k, unsigned thread) {
+  kernel.run(3, [&](GroupKernel& k, unsigned thread) {
     const auto say = [&](char what) { order += std::string{what, char('0' + thread), ' '}; };
     say('a');
     k.barrier();
@@ -118,9 +118,9 @@ TEST(FiberGroup, the_order_of_everything_is_fixed) {
 }
 
 TEST(FiberGroup, simdgroups_meet_by_themselves) {
-  Kernel kernel;
+  GroupKernel kernel;
   std::vector<unsigned> finished;
-  kernel.run(70, [&](Kernel& k, unsigned thread) {
+  kernel.run(70, [&](GroupKernel& k, unsigned thread) {
     // Each simdgroup a different number of times, as uniform flow allows.
     for (unsigned i = 0; i <= thread / 32; ++i) k.simd_barrier();
     finished.push_back(thread);
@@ -131,8 +131,8 @@ TEST(FiberGroup, simdgroups_meet_by_themselves) {
 }
 
 TEST(FiberGroup, lanes_exchange_values_through_slots_and_parity) {
-  Kernel kernel;
-  kernel.run(100, [&](Kernel& k, unsigned thread) {
+  GroupKernel kernel;
+  kernel.run(100, [&](GroupKernel& k, unsigned thread) {
     const unsigned lanes = thread >= 96 ? 4 : 32;
     unsigned value = thread;
     for (unsigned i = 0; i < 7; ++i) {
@@ -144,15 +144,15 @@ TEST(FiberGroup, lanes_exchange_values_through_slots_and_parity) {
 }
 
 TEST(FiberGroup, exchanges_of_a_smaller_group_before_leave_nothing_behind) {
-  Kernel kernel;
+  GroupKernel kernel;
   for (const unsigned before : {1U, 5U, 31U, 40U, 70U}) {
     for (const unsigned exchanges : {1U, 2U, 3U}) {
-      kernel.run(before, [&](Kernel& k, unsigned thread) {
+      kernel.run(before, [&](GroupKernel& k, unsigned thread) {
         for (unsigned i = 0; i < exchanges; ++i) EXPECT_EQ(k.shuffle(thread, 0), thread / 32 * 32);
       });
       // Lanes that had taken part and lanes that had not write to and read from one place.
       for (const unsigned threads : {64U, 33U, 96U}) {
-        kernel.run(threads, [&](Kernel& k, unsigned thread) {
+        kernel.run(threads, [&](GroupKernel& k, unsigned thread) {
           const unsigned first = thread / 32 * 32;
           const unsigned last = std::min(first + 32, threads) - 1;
           EXPECT_EQ(k.shuffle(1000 * before + thread, last - first), 1000 * before + last);
@@ -164,23 +164,23 @@ TEST(FiberGroup, exchanges_of_a_smaller_group_before_leave_nothing_behind) {
 }
 
 TEST(FiberGroup, after_every_kind_of_failure_groups_of_other_sizes_run_as_ever) {
-  Kernel kernel;
-  const std::vector<std::pair<const char*, Kernel::Body>> failures{
+  GroupKernel kernel;
+  const std::vector<std::pair<const char*, GroupKernel::Body>> failures{
       {"returned before the barrier at line 7",
-       [](Kernel& k, unsigned thread) {
+       [](GroupKernel& k, unsigned thread) {
          if (thread != 3) k.barrier(7);
        }},
       {"returned before the simdgroup operation at line 8",
-       [](Kernel& k, unsigned thread) {
+       [](GroupKernel& k, unsigned thread) {
          if (thread != 3) k.simd_barrier(8);
        }},
       {"are at the barrier at line 9 instead",
-       [](Kernel& k, unsigned thread) { thread == 0 ? k.barrier(9) : k.simd_barrier(10); }},
+       [](GroupKernel& k, unsigned thread) { thread == 0 ? k.barrier(9) : k.simd_barrier(10); }},
       {"met at different operations: lines 11 and 12",
-       [](Kernel& k, unsigned thread) { k.simd_barrier(thread == 2 ? 12 : 11); }},
+       [](GroupKernel& k, unsigned thread) { k.simd_barrier(thread == 2 ? 12 : 11); }},
       {"met at different barriers: lines 13 and 14",
-       [](Kernel& k, unsigned thread) { k.barrier(thread == 2 ? 14 : 13); }},
-      {"thrown in the second simdgroup", [](Kernel& k, unsigned thread) {
+       [](GroupKernel& k, unsigned thread) { k.barrier(thread == 2 ? 14 : 13); }},
+      {"thrown in the second simdgroup", [](GroupKernel& k, unsigned thread) {
          (void)k.shuffle(thread, 0);
          if (thread == 33) throw std::runtime_error("thrown in the second simdgroup");
          k.barrier(15);
@@ -190,7 +190,7 @@ TEST(FiberGroup, after_every_kind_of_failure_groups_of_other_sizes_run_as_ever) 
       EXPECT_THAT(kernel.failure_of(50, body), HasSubstr(words));
       unsigned passed = 0;
       EXPECT_EQ(kernel.failure_of(threads,
-                                  [&](Kernel& k, unsigned thread) {
+                                  [&](GroupKernel& k, unsigned thread) {
                                     const unsigned first = thread / 32 * 32;
                                     EXPECT_EQ(k.shuffle(thread, 0), first);
                                     k.barrier(1);
@@ -206,10 +206,10 @@ TEST(FiberGroup, after_every_kind_of_failure_groups_of_other_sizes_run_as_ever) 
 }
 
 TEST(FiberGroup, a_reduction_through_shared_memory_is_right) {
-  Kernel kernel;
+  GroupKernel kernel;
   std::vector<uint64_t> partial(256);
   uint64_t sum = 0;
-  kernel.run(256, [&](Kernel& k, unsigned thread) {
+  kernel.run(256, [&](GroupKernel& k, unsigned thread) {
     partial[thread] = thread * thread;
     k.barrier();
     for (unsigned half = 128; half > 0; half /= 2) {
@@ -222,30 +222,30 @@ TEST(FiberGroup, a_reduction_through_shared_memory_is_right) {
 }
 
 TEST(FiberGroup, items_that_return_before_a_barrier_are_counted_and_the_line_is_named) {
-  Kernel kernel;
+  GroupKernel kernel;
   EXPECT_EQ(kernel.failure_of(64,
-                              [](Kernel& k, unsigned thread) {
+                              [](GroupKernel& k, unsigned thread) {
                                 if (thread % 20 == 3) return;
                                 k.barrier(7);
                               }),
             "kernel 'k': 4 of 64 threads returned before the barrier at line 7; all threads of a "
             "threadgroup must reach it");
   EXPECT_THAT(kernel.failure_of(64,
-                                [](Kernel& k, unsigned thread) {
+                                [](GroupKernel& k, unsigned thread) {
                                   k.barrier(5);
                                   if (thread == 63) k.barrier(9);
                                 }),
               HasSubstr("63 of 64 threads returned before the barrier at line 9;"));
   // Whole simdgroups too.
   EXPECT_THAT(kernel.failure_of(64,
-                                [](Kernel& k, unsigned thread) {
+                                [](GroupKernel& k, unsigned thread) {
                                   if (thread < 32) return;
                                   k.barrier(5);
                                 }),
               HasSubstr("32 of 64 threads returned before the barrier at line 5;"));
   // And the group is good for the next.
   unsigned count = 0;
-  kernel.run(64, [&](Kernel& k, unsigned) {
+  kernel.run(64, [&](GroupKernel& k, unsigned) {
     k.barrier();
     ++count;
   });
@@ -253,15 +253,15 @@ TEST(FiberGroup, items_that_return_before_a_barrier_are_counted_and_the_line_is_
 }
 
 TEST(FiberGroup, lanes_that_miss_a_simdgroup_operation_are_counted_and_the_line_is_named) {
-  Kernel kernel;
+  GroupKernel kernel;
   EXPECT_EQ(kernel.failure_of(64,
-                              [](Kernel& k, unsigned thread) {
+                              [](GroupKernel& k, unsigned thread) {
                                 if (thread != 40 && thread != 41) k.simd_barrier(12);
                               }),
             "kernel 'k': 2 of 32 lanes of simdgroup 1 returned before the simdgroup operation at "
             "line 12; all lanes of a simdgroup must reach it");
   EXPECT_EQ(kernel.failure_of(8,
-                              [](Kernel& k, unsigned thread) {
+                              [](GroupKernel& k, unsigned thread) {
                                 if (thread == 5) {
                                   k.barrier(3);
                                 } else {
@@ -285,10 +285,10 @@ class Counted {
 };
 
 TEST(FiberGroup, an_exception_of_an_item_reaches_the_caller_and_the_others_are_unwound) {
-  Kernel kernel;
+  GroupKernel kernel;
   int alive = 0;
   for (int repeat = 0; repeat < 3; ++repeat) {
-    const auto body = [&](Kernel& k, unsigned thread) {
+    const auto body = [&](GroupKernel& k, unsigned thread) {
       const Counted counted(alive);
       k.barrier();
       if (thread == 50) throw std::out_of_range("item 50");
@@ -298,7 +298,7 @@ TEST(FiberGroup, an_exception_of_an_item_reaches_the_caller_and_the_others_are_u
     EXPECT_EQ(alive, 0);
   }
   unsigned count = 0;
-  kernel.run(64, [&](Kernel& k, unsigned) {
+  kernel.run(64, [&](GroupKernel& k, unsigned) {
     k.barrier();
     ++count;
   });
@@ -306,9 +306,9 @@ TEST(FiberGroup, an_exception_of_an_item_reaches_the_caller_and_the_others_are_u
 }
 
 TEST(FiberGroup, an_item_that_catches_everything_is_still_given_up) {
-  Kernel kernel;
+  GroupKernel kernel;
   int stubborn = 0;
-  const std::string why = kernel.failure_of(4, [&](Kernel& k, unsigned thread) {
+  const std::string why = kernel.failure_of(4, [&](GroupKernel& k, unsigned thread) {
     if (thread == 3) return;
     for (int i = 0; i < 3; ++i) {
       try {
@@ -323,8 +323,8 @@ TEST(FiberGroup, an_item_that_catches_everything_is_still_given_up) {
 }
 
 TEST(FiberGroup, an_item_that_throws_while_it_is_given_up_changes_nothing) {
-  Kernel kernel;
-  const auto body = [](Kernel& k, unsigned thread) {
+  GroupKernel kernel;
+  const auto body = [](GroupKernel& k, unsigned thread) {
     if (thread == 3) return;
     try {
       k.barrier(2);
@@ -333,13 +333,13 @@ TEST(FiberGroup, an_item_that_throws_while_it_is_given_up_changes_nothing) {
     }
   };
   EXPECT_THAT(kernel.failure_of(4, body), HasSubstr("1 of 4 threads returned"));
-  EXPECT_EQ(kernel.failure_of(4, [](Kernel& k, unsigned) { k.barrier(); }), "no failure");
+  EXPECT_EQ(kernel.failure_of(4, [](GroupKernel& k, unsigned) { k.barrier(); }), "no failure");
 }
 
 TEST(FiberGroup, what_a_kernel_raises_names_it_its_line_and_the_buffer_or_the_expression) {
-  Kernel kernel;
+  GroupKernel kernel;
   EXPECT_EQ(kernel.failure_of(4,
-                              [](Kernel& k, unsigned thread) {
+                              [](GroupKernel& k, unsigned thread) {
                                 k.barrier();
                                 if (thread == 2) {
                                   k.host().out_of_bounds(&k.host(), "a.metal", 7, "x", -3, 10);
@@ -347,24 +347,24 @@ TEST(FiberGroup, what_a_kernel_raises_names_it_its_line_and_the_buffer_or_the_ex
                                 k.barrier();
                               }),
             "kernel 'k', a.metal:7: index -3 is outside 'x', which has 10 elements");
-  EXPECT_EQ(kernel.failure_of(
-                1, [](Kernel& k, unsigned) { k.host().assertion(&k.host(), "k", 8, "i < n"); }),
+  EXPECT_EQ(kernel.failure_of(1, [](GroupKernel& k,
+                                    unsigned) { k.host().assertion(&k.host(), "k", 8, "i < n"); }),
             "kernel 'k', k:8: the assertion 'i < n' does not hold");
 }
 
 TEST(FiberGroup, threads_that_meet_at_different_lines_are_an_error_that_names_both) {
-  Kernel kernel;
+  GroupKernel kernel;
   EXPECT_EQ(kernel.failure_of(
-                32, [](Kernel& k, unsigned thread) { k.simd_barrier(thread < 16 ? 5 : 3); }),
+                32, [](GroupKernel& k, unsigned thread) { k.simd_barrier(thread < 16 ? 5 : 3); }),
             "kernel 'k': threads of one simdgroup met at different operations: lines 3 and 5");
   EXPECT_EQ(
-      kernel.failure_of(8, [](Kernel& k, unsigned thread) { k.barrier(thread == 7 ? 9 : 4); }),
+      kernel.failure_of(8, [](GroupKernel& k, unsigned thread) { k.barrier(thread == 7 ? 9 : 4); }),
       "kernel 'k': threads of one threadgroup met at different barriers: lines 4 and 9");
-  EXPECT_EQ(
-      kernel.failure_of(64, [](Kernel& k, unsigned thread) { k.barrier(thread < 32 ? 4 : 9); }),
-      "kernel 'k': threads of one threadgroup met at different barriers: lines 4 and 9");
+  EXPECT_EQ(kernel.failure_of(
+                64, [](GroupKernel& k, unsigned thread) { k.barrier(thread < 32 ? 4 : 9); }),
+            "kernel 'k': threads of one threadgroup met at different barriers: lines 4 and 9");
   EXPECT_EQ(kernel.failure_of(64,
-                              [](Kernel& k, unsigned thread) {
+                              [](GroupKernel& k, unsigned thread) {
                                 for (unsigned line = 1; line < 5; ++line) {
                                   k.barrier(line);
                                   k.simd_barrier(10 * line + thread / 32);
@@ -380,11 +380,11 @@ TEST(FiberGroup, misuse_is_refused_with_a_sentence) {
   KernelHost host("k", pool);
   EXPECT_THROW(host.barrier(&host, 1), ExecutionError);
   EXPECT_THROW(host.simd_barrier(&host, 1), ExecutionError);
-  Kernel kernel;
-  EXPECT_THAT(kernel.failure_of(1025, [](Kernel&, unsigned) {}),
+  GroupKernel kernel;
+  EXPECT_THAT(kernel.failure_of(1025, [](GroupKernel&, unsigned) {}),
               HasSubstr("a threadgroup of 1025 threads; 1024 are the most"));
   EXPECT_THAT(kernel.failure_of(2,
-                                [](Kernel& k, unsigned) {
+                                [](GroupKernel& k, unsigned) {
                                   k.host().run_group(
                                       &k.host(), 1, [](void*, unsigned) {}, nullptr);
                                 }),
@@ -392,9 +392,9 @@ TEST(FiberGroup, misuse_is_refused_with_a_sentence) {
 }
 
 TEST(FiberGroup, items_have_room_for_large_frames) {
-  Kernel kernel;
+  GroupKernel kernel;
   uint64_t sum = 0;
-  kernel.run(8, [&](Kernel& k, unsigned thread) {
+  kernel.run(8, [&](GroupKernel& k, unsigned thread) {
     std::array<unsigned, 32768> large;  // 128 KiB
     for (unsigned i = 0; i < large.size(); ++i) large[i] = thread + i;
     k.barrier();
@@ -404,16 +404,16 @@ TEST(FiberGroup, items_have_room_for_large_frames) {
 }
 
 TEST(FiberGroup, a_group_serves_one_thread_after_another) {
-  Kernel kernel;
+  GroupKernel kernel;
   for (int i = 0; i < 4; ++i) {
     unsigned count = 0;
     sync::Thread("user", [&] {
-      kernel.run(40, [&](Kernel& k, unsigned) {
+      kernel.run(40, [&](GroupKernel& k, unsigned) {
         k.barrier();
         ++count;
       });
       EXPECT_NE(kernel.failure_of(40,
-                                  [&](Kernel& k, unsigned thread) {
+                                  [&](GroupKernel& k, unsigned thread) {
                                     if (thread != 3) k.barrier();
                                   }),
                 "no failure");
@@ -458,14 +458,14 @@ TEST(FiberGroup, it_runs_inside_a_task_of_the_simulation) {
       std::vector<sync::Thread> tasks;
       for (unsigned& count : counts) {
         tasks.emplace_back("task", [&count] {
-          Kernel kernel;
+          GroupKernel kernel;
           for (int i = 0; i < 3; ++i) {
-            kernel.run(40, [&](Kernel& k, unsigned) {
+            kernel.run(40, [&](GroupKernel& k, unsigned) {
               k.barrier();
               ++count;
             });
             EXPECT_THROW(kernel.run(40,
-                                    [&](Kernel& k, unsigned thread) {
+                                    [&](GroupKernel& k, unsigned thread) {
                                       k.barrier();
                                       if (thread == 7) throw std::runtime_error("seven");
                                       k.barrier();

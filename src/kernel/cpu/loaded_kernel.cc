@@ -14,13 +14,13 @@ namespace {
 
 constexpr uintptr_t kParameterAlignment = 16;  // as kernel_abi.h promises
 
-uint64_t ceil_div(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
+uint64_t pieces_of(uint64_t a, uint64_t b) { return a / b + (a % b != 0 ? 1 : 0); }
 
 // Of the whole grid; the largest number where they are more than that.
 uint64_t threadgroups(const LaunchBlock& block) {
   uint64_t total = 1;
   for (int axis = 0; axis < 3; ++axis) {
-    if (__builtin_mul_overflow(total, ceil_div(block.grid[axis], block.group[axis]), &total)) {
+    if (__builtin_mul_overflow(total, pieces_of(block.grid[axis], block.group[axis]), &total)) {
       return ~uint64_t{0};
     }
   }

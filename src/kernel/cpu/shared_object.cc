@@ -51,15 +51,15 @@ std::string unique_path(int fd) {
   return path + std::to_string(fd);
 }
 
-struct Opened {
+struct OpenedObject {
   void* handle = nullptr;
   std::string why;
 };
 
 // The loader's own lock: a child forked while another thread has it could never load anything.
-Opened open_object(const std::string& path) {
+OpenedObject open_object(const std::string& path) {
   const sync::NoFork whole;
-  Opened result;
+  OpenedObject result;
   result.handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (result.handle == nullptr) {
     const char* const error = dlerror();  // NOLINT(concurrency-mt-unsafe): it is per thread
@@ -84,7 +84,7 @@ Failure named(std::string_view kernel, const Failure& failure) {
 
 Result<std::shared_ptr<const SharedObject>> SharedObject::load(std::string_view kernel,
                                                                std::span<const std::byte> bytes) {
-  Opened opened;
+  OpenedObject opened;
   if (const hal::UniqueFd fd = memory_file(kernel, bytes)) {
     opened = open_object(unique_path(fd.get()));
   }
@@ -101,7 +101,7 @@ Result<std::shared_ptr<const SharedObject>> SharedObject::load(std::string_view 
 Result<std::shared_ptr<const SharedObject>> SharedObject::load_in(
     PrivateFolder folder, std::string_view kernel, std::span<const std::byte> bytes) {
   if (Failure full = folder.write("kernel.so", bytes)) return named(kernel, full);
-  const Opened opened = open_object(folder.file("kernel.so"));
+  const OpenedObject opened = open_object(folder.file("kernel.so"));
   if (opened.handle == nullptr) return failure(kernel, opened.why);
   std::shared_ptr<SharedObject> object(new SharedObject(opened.handle));
   object->folder_ = std::move(folder);

@@ -139,7 +139,7 @@ void blank_metal_includes(std::string& text) {
 }
 
 // As compilers print it, so that their messages can be matched: control characters cannot appear.
-std::string printable(std::string_view file) {
+std::string as_compilers_print(std::string_view file) {
   std::string result(file);
   for (char& c : result) {
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
@@ -258,16 +258,16 @@ std::string author_text(std::string_view text, const ThreadgroupMacros& macros) 
 }
 
 std::string body_file(const Definition& definition) {
-  return printable(definition.file.empty() ? definition.name : definition.file);
+  return as_compilers_print(definition.file.empty() ? definition.name : definition.file);
 }
 
 std::string header_file(const Definition& definition) {
-  return printable(definition.name + ".header");
+  return as_compilers_print(definition.name + ".header");
 }
 
 std::string line_directive(uint32_t line, std::string_view file) {
   std::string quoted;
-  for (const char c : printable(file)) {
+  for (const char c : as_compilers_print(file)) {
     if (c == '"' || c == '\\') quoted.push_back('\\');
     quoted.push_back(c);
   }

@@ -19,23 +19,23 @@ constexpr auto kMath = std::to_array<std::string_view>(
      "rint",  "trunc", "fabs",     "rsqrt",    "sinpi",    "cospi",  "fract", "saturate", "atan2",
      "pow",   "fmod",  "copysign", "fdim",     "powr",     "fmin",   "fmax",  "step",     "fdivide",
      "ldexp", "isnan", "isinf",    "isfinite", "isnormal", "signbit"});
-constexpr auto kCommon = std::to_array<std::string_view>({"min",        "max",
-                                                          "min3",       "max3",
-                                                          "clamp",      "abs",
-                                                          "absdiff",    "sign",
-                                                          "fma",        "mix",
-                                                          "smoothstep", "select",
-                                                          "popcount",   "clz",
-                                                          "ctz",        "reverse_bits",
-                                                          "rotate",     "mulhi",
-                                                          "mad24",      "mul24",
-                                                          "sincos",     "modf",
-                                                          "frexp",      "dot",
-                                                          "length",     "length_squared",
-                                                          "distance",   "distance_squared",
-                                                          "normalize",  "cross",
-                                                          "reflect",    "all",
-                                                          "any"});
+constexpr auto kCommonFunctions = std::to_array<std::string_view>({"min",        "max",
+                                                                   "min3",       "max3",
+                                                                   "clamp",      "abs",
+                                                                   "absdiff",    "sign",
+                                                                   "fma",        "mix",
+                                                                   "smoothstep", "select",
+                                                                   "popcount",   "clz",
+                                                                   "ctz",        "reverse_bits",
+                                                                   "rotate",     "mulhi",
+                                                                   "mad24",      "mul24",
+                                                                   "sincos",     "modf",
+                                                                   "frexp",      "dot",
+                                                                   "length",     "length_squared",
+                                                                   "distance",   "distance_squared",
+                                                                   "normalize",  "cross",
+                                                                   "reflect",    "all",
+                                                                   "any"});
 constexpr auto kConstants = std::to_array<std::string_view>(
     {"INFINITY",    "NAN",      "HUGE_VALF", "MAXFLOAT",     "FLT_MAX",  "FLT_MIN",
      "FLT_EPSILON", "HALF_MAX", "HALF_MIN",  "HALF_EPSILON", "M_E_F",    "M_LOG2E_F",
@@ -118,7 +118,7 @@ CppParts cpp_parts(const CallSignature& signature, const Usage& usage, bool boun
   parts.swizzles = parts.vectors && !usage.swizzles.empty();
   parts.simd = usage.cooperation == Cooperation::barriers;
   // Reductions name max and min.
-  parts.common = parts.simd || uses_any(usage, kCommon);
+  parts.common = parts.simd || uses_any(usage, kCommonFunctions);
   parts.math = parts.common || uses_any(usage, kMath);
   parts.constants = uses_any(usage, kConstants);
   parts.limits = usage.uses("numeric_limits");
