@@ -61,7 +61,7 @@ function(holdfast_add_shards target left_out)
   endif()
   if(HOLDFAST_SANITIZE MATCHES "thread")
     # A simulation is one thread: it has no race to report.
-    string(APPEND filter ":*adversary*:*Ablation*")
+    string(APPEND filter ":*_adversary:*Ablation*")
   endif()
   if(left_out)
     string(APPEND filter ":${left_out}")
@@ -219,7 +219,7 @@ foreach(source IN LISTS program_sources)
   set(labels quick)
   # ThreadSanitizer does not follow a forked child that has threads. AddressSanitizer of GCC 12 does not
   # hold its allocator's locks while a process forks, so a child of threads that allocate, which is what
-  # forks_while_devices_open makes by the hundred, may never end.
+  # forks_while_devices_open makes by the dozen, may never end.
   if(NOT name STREQUAL "forks_while_devices_open" AND
       NOT (HOLDFAST_SANITIZE MATCHES "thread" AND name IN_LIST forking_programs))
     list(APPEND labels sanitize)
