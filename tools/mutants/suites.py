@@ -189,8 +189,9 @@ class Runner:
         outcome = Outcome()
         started = time.monotonic()
         with open(output or os.devnull, "ab") as sink:
+            # As ctest does: where sources are named, it is from the build's folder.
             process = subprocess.Popen(
-                command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=sink,
+                command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=sink,
                 stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=limits)
             try:
                 outcome.status = process.wait(timeout=limit)
