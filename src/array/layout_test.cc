@@ -59,6 +59,8 @@ TEST(Layout, without_elements_the_largest_lengths_do_not_overflow) {
   EXPECT_FALSE(layout.has_negative_strides());
   EXPECT_EQ(slice(layout, std::vector<Slice>{{.start = 5, .step = kHighestIndex}}).shape[0], 1);
   EXPECT_EQ(reach(layout), (Reach{0, -1}));
+  const Strides strides = Layout::row_contiguous({0, kMaxLength, kMaxLength, kMaxLength}).strides;
+  EXPECT_EQ(strides[0], strides[1]) << "no further product";
 }
 
 TEST(Layout, a_reach_beyond_all_numbers_is_refused) {

@@ -149,6 +149,8 @@ TEST(NpyHeader, everything_else_is_refused) {
         std::string(60000, '(')}) {
     EXPECT_THROW(parse_npy_header(text), UsageError) << text.substr(0, 80);
   }
+  EXPECT_THAT([] { parse_npy_header("{'descr': '<f4', 'fortran_order': 0, 'shape': (2,), }"); },
+              ThrowsMessage<UsageError>(HasSubstr("where True or False belongs")));
 }
 
 }  // namespace

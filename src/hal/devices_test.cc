@@ -1,6 +1,7 @@
 #include "holdfast/hal/devices.h"
 #include "holdfast/testing/variable.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
@@ -31,6 +32,11 @@ TEST(Devices, wrappers_nest_and_take_options) {
   EXPECT_EQ(opened_as("adversary(cpu)"), "adversary(cpu,seed=1)");
   EXPECT_EQ(opened_as("validate(adversary(cpu,seed=7,faults=alloc@3+submit@7))"),
             "validate(adversary(cpu,seed=7,faults=alloc@3+submit@7))");
+  for (const char* inner : {"validate(cpu)", "adversary(cpu,seed=2)"}) {
+    const std::string name = fmt::format("adversary({},seed=7)", inner);
+    EXPECT_THAT(opened_as(name.c_str()), HasSubstr(fmt::format("cannot wrap '{}'", inner)))
+        << "its name ends at the comma behind its parentheses";
+  }
 }
 
 TEST(Devices, variables_put_wrappers_around_a_bare_name) {

@@ -340,6 +340,16 @@ TEST_F(LaunchTest, a_rank_that_the_code_does_not_use_makes_no_variant) {
   EXPECT_EQ(rig.toolchain->compiles(), 1U);
 }
 
+TEST_F(LaunchTest, as_many_dimensions_as_there_may_be_are_taken) {
+  const TestArray x = floats({1, 2, 3, 4});
+  const TestArray y = room(4);
+  const std::array<int64_t, kMaxRank> deepest{1, 1, 2, 1, 1, 1, 1, 2};
+  const std::array inputs{ArrayRef{x.memory, Dtype::float32, deepest}};
+  const std::array outputs{y.ref()};
+  rig.kernels.launch(*stream, twice, {.inputs = inputs, .outputs = outputs, .grid = {4, 1, 1}});
+  EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(2, 4, 6, 8));
+}
+
 TEST_F(LaunchTest, an_input_without_dimensions_is_a_value) {
   const Kernel scale({.name = "scale",
                       .inputs = {"x", "by"},

@@ -38,6 +38,8 @@ TEST(Names, the_nearest_one_is_meant) {
   EXPECT_EQ(did_you_mean("sca_e_", known), "; did you mean 'scale'?") << "two edits away";
   EXPECT_EQ(did_you_mean("s_a_e_", known), "");
   EXPECT_EQ(did_you_mean("q", known), "");
+  EXPECT_EQ(did_you_mean("q", std::array<std::string_view, 1>{"x"}), "")
+      << "one letter for another is no likeness";
   EXPECT_EQ(did_you_mean("x", {}), "");
 }
 

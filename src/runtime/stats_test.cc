@@ -122,7 +122,8 @@ TEST(Stats, the_snapshot_names_ranges_and_the_lists_that_need_them) {
   EXPECT_EQ(snapshot.lists[0].held, 64_KiB);
   EXPECT_THAT(snapshot.lists[1].where, HasSubstr("opened"));
   const std::string text = to_string(snapshot, 1);
-  EXPECT_THAT(text, AllOf(HasSubstr("old heap"), HasSubstr("1 further")));
+  EXPECT_THAT(text, AllOf(HasSubstr("old heap"), HasSubstr("1 further range"),
+                          HasSubstr(snapshot.lists[0].what), HasSubstr("1 further list")));
 }
 
 TEST(Stats, reading_them_is_safe_while_everything_changes) {

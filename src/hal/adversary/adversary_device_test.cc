@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <set>
 #include <stdexcept>
 
@@ -81,6 +82,10 @@ uint64_t digest_of_seed(uint64_t seed) {
                                 }
                               })
       .digest;
+}
+
+TEST(Adversary, closing_it_ends_its_thread_long_before_the_deadline) {
+  EXPECT_TRUE(open()->close(sync::Deadline::after(std::chrono::hours(1))).clean());
 }
 
 TEST(Adversary, a_seed_gives_the_same_schedule_again_and_another_seed_another_one) {

@@ -352,6 +352,23 @@ TEST(SpirvCheck, shared_memory_is_held_against_the_device) {
                  AllOf(HasSubstr("2048 bytes"), HasSubstr("2047")));
 }
 
+TEST(SpirvCheck, a_length_may_be_computed_from_constants_bit_by_bit) {
+  // 4 | 3 vectors of 16 bytes.
+  Source source;
+  source.interface = "%shared";
+  source.globals =
+      "%four = OpConstant %uint 4\n"
+      "%length = OpSpecConstantOp %uint BitwiseOr %four %three\n"
+      "%array = OpTypeArray %v4float %length\n"
+      "%pointer = OpTypePointer Workgroup %array\n"
+      "%shared = OpVariable %pointer Workgroup";
+  VulkanFeatures features = everything();
+  features.max_shared_bytes = 112;
+  expect_accepted(check(source, {}, features));
+  features.max_shared_bytes = 111;
+  expect_refused(check(source, {}, features), ErrorCode::unsupported, HasSubstr("112 bytes"));
+}
+
 TEST(SpirvCheck, bindings_lie_in_set_0_within_what_a_dispatch_gives) {
   expect_accepted(check(with_buffer(0, 2), {.bindings = 3}));
   expect_refused(check(with_buffer(0, 3), {.bindings = 3}), ErrorCode::usage,
@@ -564,12 +581,21 @@ TEST(SpirvCheck, push_constants_of_small_values_are_measured) {
 }
 
 TEST(SpirvCheck, types_nested_beyond_reason_are_refused_before_they_harm) {
-  Source source;
-  source.globals = "%t0 = OpTypeArray %uint %two\n";
-  for (int i = 1; i < 100'000; ++i) {
-    source.globals += fmt::format("%t{} = OpTypeArray %t{} %two\n", i, i - 1);
+  // Arrays around a number, which is a type as well.
+  const auto nested = [](int arrays) {
+    Source source;
+    source.globals = "%t0 = OpTypeArray %uint %two\n";
+    for (int i = 1; i < arrays; ++i) {
+      source.globals += fmt::format("%t{} = OpTypeArray %t{} %two\n", i, i - 1);
+    }
+    return source;
+  };
+  for (const int arrays : {500, 100'000}) {
+    expect_refused(check(nested(arrays)), ErrorCode::usage,
+                   HasSubstr(fmt::format("nests types {} deep; 500 is the limit", arrays + 1)));
   }
-  expect_refused(check(source), ErrorCode::usage, HasSubstr("nests types"));
+  const Failure at_the_limit = check(nested(499));
+  EXPECT_THAT(at_the_limit ? at_the_limit.message() : "", Not(HasSubstr("nests types")));
 }
 
 TEST(SpirvCheck, a_module_cut_anywhere_is_refused) {

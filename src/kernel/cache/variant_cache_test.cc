@@ -174,6 +174,11 @@ TEST_F(VariantCacheTest, whatever_a_compiler_throws_reaches_those_who_asked) {
     EXPECT_THAT(failure.message(), HasSubstr("no std::exception"));
   }
   EXPECT_EQ(cache.stats().variants, 0U);
+  toolchain->on_compile = [](const CompileJob&) { throw std::bad_alloc(); };
+  EXPECT_EQ(cache.get(one, signature_of(4), making("4")).failure().code(),
+            ErrorCode::out_of_memory);
+  toolchain->on_compile = [](const CompileJob&) { throw std::runtime_error("no"); };
+  EXPECT_EQ(cache.get(one, signature_of(5), making("5")).failure().code(), ErrorCode::environment);
 }
 
 TEST_F(VariantCacheTest, the_adversary_fails_the_compile_it_is_told_to_and_no_other) {

@@ -297,6 +297,10 @@ TEST(GlslCompiler, deep_nesting_is_refused_at_its_line) {
   }
 }
 
+TEST(GlslCompiler, a_text_may_end_where_a_comment_might_begin) {
+  EXPECT_THAT(refusal_of(in_main("a[0] = 1;") + "/"), HasSubstr("line "));
+}
+
 TEST(GlslCompiler, nesting_that_macros_make_is_refused_too) {
   std::string text = "#define M0 +a[1]+a[2]\n";
   for (int i = 0; i < 16; ++i) text += fmt::format("#define M{} M{} M{}\n", i + 1, i, i);

@@ -21,13 +21,14 @@ TEST(Tokens, identifiers_numbers_literals_and_punctuation) {
       texts("x[i]+=1.5e-3f*0x1p+2,1'000u;"),
       ElementsAre("x", "[", "i", "]", "+", "=", "1.5e-3f", "*", "0x1p+2", ",", "1'000u", ";"));
   EXPECT_THAT(texts("a->b::c...d .5"), ElementsAre("a", "->", "b", "::", "c", "...", "d", ".5"));
-  EXPECT_THAT(texts(R"("a\"b" 'x' u8"y" L'z')"),
-              ElementsAre(R"("a\"b")", "'x'", "u8\"y\"", "L'z'"));
+  EXPECT_THAT(texts(R"("a\"b" 'x' u8"y" L'z' u'v' U"w")"),
+              ElementsAre(R"("a\"b")", "'x'", "u8\"y\"", "L'z'", "u'v'", "U\"w\""));
 }
 
 TEST(Tokens, comments_are_gaps) {
   EXPECT_THAT(texts("a // b\nc /* d\n e */ f"), ElementsAre("a", "c", "f"));
   EXPECT_THAT(texts("a // b \\\n still b\nc"), ElementsAre("a", "c"));
+  EXPECT_THAT(texts("a \\\r\nb \\\nc"), ElementsAre("a", "b", "c")) << "lines joined, either end";
   EXPECT_THAT(texts("a /* b"), ElementsAre("a"));
   EXPECT_THAT(texts("\"// no comment\" b"), ElementsAre("\"// no comment\"", "b"));
 }
