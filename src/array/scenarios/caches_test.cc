@@ -4,6 +4,7 @@
 #include "holdfast/array/scenarios/interlude_test.h"
 #include "holdfast/base/sanitizers.h"
 #include "holdfast/hal/pipeline.h"
+#include "holdfast/testing/effort.h"
 #include "holdfast/testing/temporary_folder.h"
 #include "holdfast/testing/variable.h"
 
@@ -328,9 +329,10 @@ void make_variants(const Start& start, int64_t count, size_t batch, size_t limit
 ARRAY_SCENARIO(a_caller_that_makes_100000_variants) {
   const bool simulated = world.mode() == World::Mode::adversary;
   const size_t limit = simulated ? 8 : 100;
-  // The full number in one mode is enough; 2,000 are twenty times the limit.
-  const int64_t most = has_sanitizer() ? 2000 : 100'000;
-  const int64_t count = simulated ? 48 : world.mode() == World::Mode::plain ? most : 2000;
+  // The full number in one mode is enough; 10,000 are a hundred times the limit.
+  const int64_t many = testing::is_shortened() ? 2000 : 10'000;
+  const bool all = world.mode() == World::Mode::plain && !has_sanitizer();
+  const int64_t count = simulated ? 48 : all ? 100'000 : many;
   const Start start(world, std::make_shared<StubToolchain>(), nullptr, {.variants = limit});
   make_variants(start, count, limit / 2, limit);
   if (world.has_faults()) return;

@@ -9,6 +9,7 @@
 #include "holdfast/base/env.h"
 #include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/clock.h"
+#include "holdfast/testing/effort.h"
 
 namespace holdfast::random_graphs {
 namespace {
@@ -173,7 +174,7 @@ void expect_found(Ablation missing) {
 }
 
 TEST(RandomGraphs, find_the_same_program_again_from_the_same_seed) {
-  if (has_sanitizer()) GTEST_SKIP() << "the search is the same, and takes minutes";
+  if (testing::is_shortened()) GTEST_SKIP() << "the search is the same, and takes minutes";
   const ScopedAblation ablation(Ablation::hazards_by_view);
   const Verdict first = check(search(400));
   const Verdict again = check(search(400));

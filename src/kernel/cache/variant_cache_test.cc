@@ -7,11 +7,11 @@
 #include <array>
 
 #include "holdfast/base/log.h"
-#include "holdfast/base/sanitizers.h"
 #include "holdfast/hal/adversary/adversary_device.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/validate/validate_device.h"
 #include "holdfast/kernel/cache/stub_toolchain_test.h"
+#include "holdfast/testing/effort.h"
 #include "holdfast/testing/rig.h"
 
 namespace holdfast::kernel {
@@ -339,7 +339,7 @@ TEST_F(VariantCacheTest, kernel_objects_that_are_made_anew_for_each_call_do_not_
 TEST_F(VariantCacheTest, a_hundred_thousand_variants_take_no_more_memory_than_the_limit) {
   cache.set_limits({.variants = 500, .bytes = 1_MiB});
   Bytes most{};
-  const int count = has_sanitizer() ? 10'000 : 100'000;
+  const int count = testing::is_shortened() ? 10'000 : 100'000;
   for (int i = 0; i < count; ++i) {
     const auto variant = get(one, i, std::to_string(i % 256) + " #" + std::to_string(i));
     ASSERT_TRUE(variant);

@@ -1,8 +1,8 @@
 // The cache from outside: artefacts on disk, errors cold and warm, callers without measure.
 
-#include "holdfast/base/sanitizers.h"
 #include "holdfast/hal/pipeline.h"
 #include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/testing/effort.h"
 #include "holdfast/testing/temporary_folder.h"
 #include "holdfast/testing/variable.h"
 
@@ -122,11 +122,8 @@ KERNEL_SCENARIO(a_caller_that_makes_100000_variants) {
   const Kernel kernel =
       Kernel({.name = "k", .inputs = {"a"}, .outputs = {"y"}, .source = "y[0] = a[0] + N;"});
   const TestArray x = array_of(*stream, std::vector<float>{1}, "x");
-  // The full number in one mode is enough; 2,000 are twenty times the limit.
-  const int64_t most = has_sanitizer() ? 2000 : 100'000;
-  const int64_t count = world.mode() == World::Mode::adversary ? 300
-                        : world.mode() == World::Mode::plain   ? most
-                                                               : 2000;
+  const int64_t most = testing::is_shortened() ? 2000 : 100'000;
+  const int64_t count = world.mode() == World::Mode::adversary ? 300 : most;
   const std::array inputs{x.ref()};
   for (int64_t n = 0; n < count; ++n) {
     const TestArray y = empty_array(*stream, Dtype::float32, 1, "y");
