@@ -54,4 +54,15 @@ std::string shown(std::string_view name, size_t most) {
   return rest.empty() ? text + "'" : fmt::format("{}...' ({} bytes)", text, name.size());
 }
 
+std::string_view shown_path(std::string_view path) {
+  size_t from = std::string_view::npos;
+  for (const std::string_view folder : {"src/", "tests/", "tools/"}) {
+    const size_t at = path.rfind(folder);
+    const bool is_component = at == 0 || (at != std::string_view::npos && path[at - 1] == '/');
+    if (is_component && (from == std::string_view::npos || at > from)) from = at;
+  }
+  if (from == std::string_view::npos) from = path.rfind('/') + 1;
+  return path.substr(from);
+}
+
 }  // namespace holdfast

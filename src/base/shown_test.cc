@@ -37,5 +37,14 @@ TEST(Shown, a_long_one_is_cut_where_a_character_ends_and_its_length_is_said) {
   EXPECT_LT(shown(std::string(1'000'000, '\0')).size(), 200U);
 }
 
+TEST(ShownPath, begins_at_the_projects_own_folder) {
+  EXPECT_EQ(shown_path("/home/a/project/src/base/x.cc"), "src/base/x.cc");
+  EXPECT_EQ(shown_path("../../src/base/x.cc"), "src/base/x.cc");
+  EXPECT_EQ(shown_path("src/x.cc"), "src/x.cc");
+  EXPECT_EQ(shown_path("/usr/src/project/tests/y.cc"), "tests/y.cc") << "the last one counts";
+  EXPECT_EQ(shown_path("/opt/mysrc/y.cc"), "y.cc") << "a folder, not the end of its name";
+  EXPECT_EQ(shown_path("y.cc"), "y.cc");
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -9,6 +9,7 @@
 
 #include "holdfast/base/error.h"
 #include "holdfast/base/leave_alive.h"
+#include "holdfast/base/shown.h"
 #include "holdfast/base/sync/scheduler.h"
 #include "holdfast/base/sync/task_local.h"
 
@@ -24,16 +25,8 @@ constexpr size_t kMaxSources = 256;
 // All steps of tasks may touch memory that no mutex guards, so they are never exchanged.
 constexpr uint64_t kHostMemory = ~uint64_t{0};
 
-std::string_view from_source_root(std::string_view path) {
-  for (const std::string_view root : {"/src/", "/tests/", "/tools/"}) {
-    if (const size_t at = path.rfind(root); at != std::string_view::npos)
-      return path.substr(at + 1);
-  }
-  return path.substr(path.rfind('/') + 1);
-}
-
 std::string to_string(const sync::Where& where) {
-  return fmt::format("{}:{}", from_source_root(where.file_name()), where.line());
+  return fmt::format("{}:{}", shown_path(where.file_name()), where.line());
 }
 
 enum class State : uint8_t { ready, spinning, taking, sleeping, joining, ended };

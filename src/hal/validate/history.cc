@@ -4,25 +4,10 @@
 
 #include <algorithm>
 
+#include "holdfast/base/shown.h"
 #include "holdfast/hal/allocation.h"
 
 namespace holdfast::hal {
-namespace {
-
-// From the last "src/", "tests/" or "tools/" on; else the file's own name.
-std::string_view short_path(std::string_view path) {
-  size_t from = std::string_view::npos;
-  for (const std::string_view folder : {"src/", "tests/", "tools/"}) {
-    const size_t at = path.rfind(folder);
-    const bool is_component = at == 0 || (at != std::string_view::npos && path[at - 1] == '/');
-    if (is_component && (from == std::string_view::npos || at > from)) from = at;
-  }
-  if (from == std::string_view::npos) from = path.rfind('/') + 1;
-  return path.substr(from);
-}
-
-}  // namespace
-
 std::string ListName::describe() const { return fmt::format("list '{}' (id {})", name, id.value); }
 
 std::string ListRecord::describe() const {
@@ -94,7 +79,7 @@ std::string Thing::describe() const {
 
 std::string Thing::origin() const {
   if (site.line() == 0) return {};
-  return fmt::format(", created at {}:{}", short_path(site.file_name()), site.line());
+  return fmt::format(", created at {}:{}", shown_path(site.file_name()), site.line());
 }
 
 std::string Thing::end() const {
