@@ -288,7 +288,7 @@ TEST(Eval, a_reversed_update_into_a_reversed_slice_keeps_its_order) {
         if (r > 0 && c > 0) {
           const int row = step(0) * step(2) < 0 ? 2 - r : r - 1;
           const int column = step(1) * step(3) < 0 ? 3 - c : c - 1;
-          expected = numbers[static_cast<size_t>(3 * row + column)];
+          expected = numbers[3 * static_cast<size_t>(row) + static_cast<size_t>(column)];
         }
         EXPECT_EQ(got[static_cast<size_t>(4 * r + c)], expected)
             << turned << ": " << r << ", " << c;
