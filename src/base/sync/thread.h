@@ -1,10 +1,12 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <string>
 #include <thread>
 
+#include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/scheduler.h"
 
 namespace holdfast::sync {
@@ -39,14 +41,20 @@ unsigned hardware_threads() noexcept;
 // One breath of a busy wait; gives the core away where others want it.
 void relax(unsigned attempt, const Where& where = Where::current()) noexcept;
 
-// Spins until done() or until the attempts are used up; returns the last answer.
+// Where others want the core, one breath can last as long as their turns: then it is better to
+// sleep, since whoever is woken gets the core soon.
+inline constexpr Duration kLongestSpin = std::chrono::microseconds(250);
+
+// Spins until done(), until the attempts are used up, or for kLongestSpin; returns the last answer.
 template <typename Predicate>
 bool spin_for(unsigned attempts, Predicate done, const Where& where = Where::current()) {
   // To a scheduler spinning is waiting: one look shows as much as many.
   if (Scheduler::current() != nullptr && attempts > 1) attempts = 1;
+  const TimePoint start = now();
   for (unsigned i = 0; i < attempts; ++i) {
     if (done()) return true;
     relax(i, where);
+    if (i % 16 == 15 && now() - start > kLongestSpin) break;
   }
   return done();
 }

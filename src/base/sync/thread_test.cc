@@ -239,5 +239,25 @@ TEST(SpinFor, it_gives_up_with_the_last_answer) {
 
 TEST(HardwareThreads, there_is_at_least_one) { EXPECT_GE(hardware_threads(), 1U); }
 
+TEST(Spin, ends_soon_where_each_look_takes_as_long_as_the_turn_of_another_thread) {
+  unsigned looks = 0;
+  const bool done = spin_for(1000000, [&] {
+    ++looks;
+    for (const TimePoint start = now(); now() - start < kLongestSpin;) {
+    }
+    return false;
+  });
+  EXPECT_FALSE(done);
+  EXPECT_LE(looks, 17U);
+}
+
+TEST(Spin, looks_as_often_as_it_may_and_once_more) {
+  unsigned looks = 0;
+  EXPECT_FALSE(spin_for(3, [&] { return ++looks > 10; }));
+  EXPECT_EQ(looks, 4U);
+  EXPECT_TRUE(spin_for(100, [&] { return ++looks == 6; }));
+  EXPECT_EQ(looks, 6U);
+}
+
 }  // namespace
 }  // namespace holdfast::sync
