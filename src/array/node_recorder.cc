@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "holdfast/base/ablation.h"
+#include "holdfast/base/rounding.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/base/sync/task_local.h"
 
@@ -399,11 +400,11 @@ Operand Encoder::scratch(const Shape& shape, Dtype dtype) {
 Operand Encoder::scratch(Bytes bytes) {
   // Rows as few and as short as will do.
   constexpr uint64_t longest = std::numeric_limits<int32_t>::max();
-  const uint64_t rows = (bytes.value + longest - 1) / longest;
+  const uint64_t rows = ceil_div(bytes.value, longest);
   if (rows <= 1) {
     return recorder_.temporary({static_cast<int64_t>(bytes.value)}, Dtype::uint8, "scratch");
   }
-  const uint64_t length = (bytes.value + rows - 1) / rows;
+  const uint64_t length = ceil_div(bytes.value, rows);
   return recorder_.temporary({static_cast<int64_t>(rows), static_cast<int64_t>(length)},
                              Dtype::uint8, "scratch");
 }

@@ -199,8 +199,8 @@ class Random final : public Operation {
     if (use_ == RandomUse::normal) {
       constants.push_back({"LEAST_DROP", int64_t{out.dtype() == Dtype::float16 ? 4 : 0}});
     }
-    const kernel::Size3 grid{
-        array::grid_axis(array::ceil_div(out.size(), 4 * kBlocks), name_of(use_)), 1, 1};
+    const kernel::Size3 grid{array::grid_axis(ceil_div(out.size(), 4 * kBlocks), name_of(use_)), 1,
+                             1};
     encoder.launch(
         use_ == RandomUse::normal ? normal_kernel() : uniform_kernel(),
         {.outputs = {&out, 1},

@@ -9,6 +9,7 @@
 
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
+#include "holdfast/base/rounding.h"
 #include "holdfast/hal/program.h"
 
 namespace holdfast::hal {
@@ -17,9 +18,7 @@ namespace {
 constexpr size_t kRecordAlignment = alignof(Command);
 constexpr size_t kFirstCapacity = 4096;
 
-constexpr size_t aligned(size_t bytes) {
-  return (bytes + kRecordAlignment - 1) / kRecordAlignment * kRecordAlignment;
-}
+constexpr size_t aligned(size_t bytes) { return round_up(bytes, kRecordAlignment); }
 
 static_assert(alignof(Command) >= alignof(BoundRange) &&
               sizeof(Command) % alignof(BoundRange) == 0);

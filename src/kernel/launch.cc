@@ -8,6 +8,7 @@
 
 #include "holdfast/base/env.h"
 #include "holdfast/base/log.h"
+#include "holdfast/base/rounding.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/base/sync/process.h"
 #include "holdfast/kernel/native.h"
@@ -172,8 +173,6 @@ class CheckedLaunch {
   boost::container::small_vector<Bound, 8> bounds_;
 };
 
-uint64_t ceil_div(uint64_t a, uint64_t b) { return (a + b - 1) / b; }
-
 template <typename T>
 void store(ParameterBytes& bytes, Bytes offset, const T& value) {
   std::memcpy(bytes.data() + offset.value, &value, sizeof(value));
@@ -230,9 +229,9 @@ void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
 
   const Size3& grid = launch.grid;
   const Size3& group = launch.threadgroup;
-  const uint64_t x = ceil_div(grid.x, group.x);
-  const uint64_t y = ceil_div(grid.y, group.y);
-  const uint64_t z = ceil_div(grid.z, group.z);
+  const uint64_t x = ceil_div<uint64_t>(grid.x, group.x);
+  const uint64_t y = ceil_div<uint64_t>(grid.y, group.y);
+  const uint64_t z = ceil_div<uint64_t>(grid.z, group.z);
   hal::Groups groups{static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
 
   ParameterBytes parameters(interface.parameter_bytes.value, boost::container::default_init);
@@ -248,13 +247,14 @@ void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
       refuse(kernel, launch.label, "a grid of more than 2^62 threadgroups");
     }
     const uint64_t per_dispatch = std::clamp<uint64_t>(
-        std::max(threads / threads_of(group), ceil_div(total, 0x7fffffff)), 1, 0xffffffff);
+        std::max(threads / threads_of(group), ceil_div<uint64_t>(total, 0x7fffffff)), 1,
+        0xffffffff);
     const LaunchBlock block{{grid.x, grid.y, grid.z},
                             {group.x, group.y, group.z},
                             {0, 0, 0},
                             static_cast<uint32_t>(per_dispatch)};
     store(parameters, {}, block);
-    groups = {static_cast<uint32_t>(ceil_div(total, per_dispatch)), 1, 1};
+    groups = {static_cast<uint32_t>(ceil_div<uint64_t>(total, per_dispatch)), 1, 1};
   }
   recorder.dispatch(variant.pipeline, {bindings.data(), bindings.size()},
                     std::span<const std::byte>(parameters.data(), parameters.size()), groups,

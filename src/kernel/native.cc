@@ -6,6 +6,7 @@
 #include <array>
 #include <optional>
 
+#include "holdfast/base/rounding.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/kernel/generate/pragmas.h"
 
@@ -102,7 +103,7 @@ GeneratedKernel native_interface(const Definition& definition, const CallSignatu
   Bytes end{};
   for (uint32_t i = 0; i < signature.params.size(); ++i) {
     const uint64_t size = size_of(signature.params[i].dtype).value;
-    const Bytes offset{(end.value + size - 1) / size * size};
+    const Bytes offset{round_up(end.value, size)};
     interface.fields.push_back({FieldKind::param, i, 1, offset, {size}});
     end = offset + Bytes{size};
   }

@@ -10,6 +10,7 @@
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/log.h"
+#include "holdfast/base/rounding.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
 #include "holdfast/hal/deleter.h"
@@ -294,7 +295,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   // aligned.
   const Bytes least = std::max(request.size, kSmallestClass);
   if (least > class_bytes(kSizeClasses - 1)) return {};
-  const uint64_t steps = (least.value + kSmallestClass.value - 1) / kSmallestClass.value;
+  const uint64_t steps = ceil_div(least.value, kSmallestClass.value);
   const size_t c = class_that_holds(kSmallestClass * steps);
   const Bytes bytes = class_bytes(c);
   const bool host_first = request.kind != hal::MemoryKind::device;

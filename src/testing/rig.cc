@@ -7,6 +7,7 @@
 #include <new>
 
 #include "holdfast/base/env.h"
+#include "holdfast/base/rounding.h"
 
 namespace holdfast::testing {
 
@@ -143,7 +144,7 @@ Ref<hal::Pipeline> Rig::explode() {
   return explode_;
 }
 
-Pages::Pages(size_t at_least) : data_(nullptr), size_{(at_least + kPage - 1) / kPage * kPage} {
+Pages::Pages(size_t at_least) : data_(nullptr), size_{round_up(at_least, kPage)} {
   data_ = std::aligned_alloc(kPage, size_.value);
   if (data_ == nullptr) throw std::bad_alloc();
   std::memset(data_, 0, size_.value);

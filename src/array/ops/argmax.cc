@@ -118,8 +118,8 @@ class ArgmaxOperation final : public Operation {
 
     int64_t pieces = 1;
     if (rows < kFewRows) pieces = std::clamp<int64_t>(length / kPieceElements, 1, kMaxPieces);
-    const int64_t piece_length = array::ceil_div(length, pieces);
-    pieces = array::ceil_div(length, piece_length);
+    const int64_t piece_length = ceil_div(length, pieces);
+    pieces = ceil_div(length, piece_length);
     const Operand to = pieces == 1 ? out : encoder.scratch({pieces, rows}, Dtype::uint32);
 
     const Dtype compared = is_floating(in.dtype()) ? array::accumulator_of(in.dtype()) : in.dtype();

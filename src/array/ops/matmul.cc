@@ -15,7 +15,6 @@
 namespace holdfast {
 namespace {
 
-using array::ceil_div;
 using array::Layout;
 
 // What one thread computes of a large product: 8 rows of 32 columns, which compilers keep in vector

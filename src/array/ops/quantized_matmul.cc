@@ -12,8 +12,6 @@
 namespace holdfast {
 namespace {
 
-using array::ceil_div;
-
 constexpr int64_t kBits = 4;
 constexpr int64_t kPerWord = 32 / kBits;
 

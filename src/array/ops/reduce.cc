@@ -14,7 +14,6 @@
 namespace holdfast {
 namespace {
 
-using array::ceil_div;
 using array::Layout;
 
 enum class Kind : uint8_t { sum, mean, max, min };

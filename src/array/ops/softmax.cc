@@ -8,8 +8,6 @@
 namespace holdfast {
 namespace {
 
-using array::ceil_div;
-
 // Rows of n elements, `step` apart; pieces of rows are rows, too.
 constexpr const char* kSoftmaxHeader = R"(
 constexpr int LANES = 32;

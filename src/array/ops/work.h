@@ -8,11 +8,10 @@
 
 #include "holdfast/array/operation.h"
 #include "holdfast/base/error.h"
+#include "holdfast/base/rounding.h"
 
 // How operations that are no elementwise expressions cut their work into threads.
 namespace holdfast::array {
-
-constexpr int64_t ceil_div(int64_t a, int64_t b) noexcept { return (a + b - 1) / b; }
 
 // An axis of a grid. UsageError where it is longer than grids are.
 inline uint32_t grid_axis(int64_t threads, const char* what) {

@@ -7,6 +7,7 @@
 #include <deque>
 #include <vector>
 
+#include "holdfast/base/rounding.h"
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/base/sync/thread.h"
 
@@ -98,7 +99,7 @@ void WorkerPool::run(uint64_t count, uint64_t grain,
                      const std::function<void(uint64_t, uint64_t)>& body) {
   grain = std::max<uint64_t>(grain, 1);
   Job job{body, count, grain};
-  const uint64_t chunks = (count + grain - 1) / grain;
+  const uint64_t chunks = ceil_div(count, grain);
   const uint64_t wanted = std::min<uint64_t>(chunks > 0 ? chunks - 1 : 0, helpers());
   {
     Lock lock(state_->mutex);

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "holdfast/base/rounding.h"
 #include "holdfast/hal/deleter.h"
 
 namespace holdfast::hal {
@@ -13,7 +14,7 @@ constexpr size_t kAlignment = 4096;
 // What a device that recycles keeps for the next request.
 constexpr size_t kMaxSpareBlocks = 64;
 
-size_t rounded(Bytes size) { return (size.value + kAlignment - 1) / kAlignment * kAlignment; }
+size_t rounded(Bytes size) { return round_up(size.value, kAlignment); }
 
 }  // namespace
 

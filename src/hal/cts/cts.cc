@@ -4,6 +4,8 @@
 #include <cstdlib>
 #include <numeric>
 
+#include "holdfast/base/rounding.h"
+
 namespace holdfast::hal::cts {
 
 // For hangs alone: a sanitizer on a busy machine takes a hundred times what a device takes.
@@ -174,7 +176,7 @@ Words Cts::read(const Ref<Allocation>& from) {
 ExternalMemory external(const Words& content, std::string name, Imported& out) {
   // Whole pages, which is what devices can use in place.
   constexpr size_t kPage = 4096;
-  const size_t bytes = (content.size() * sizeof(uint32_t) + kPage - 1) / kPage * kPage;
+  const size_t bytes = round_up(content.size() * sizeof(uint32_t), kPage);
   void* memory = std::aligned_alloc(kPage, bytes);
   if (memory == nullptr) throw std::bad_alloc();
   std::memset(memory, 0, bytes);

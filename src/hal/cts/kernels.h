@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "holdfast/base/rounding.h"
 #include "holdfast/hal/pipeline.h"
 
 namespace holdfast::hal::cts {
@@ -53,7 +54,7 @@ inline constexpr KernelInterface kKernels[] = {
 inline constexpr uint32_t kGroupElements = 64;
 
 constexpr Groups groups_for(size_t elements) {
-  return {static_cast<uint32_t>((elements + kGroupElements - 1) / kGroupElements), 1, 1};
+  return {static_cast<uint32_t>(ceil_div<size_t>(elements, kGroupElements)), 1, 1};
 }
 
 struct AffineParameters {

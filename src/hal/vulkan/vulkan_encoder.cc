@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "holdfast/base/rounding.h"
 #include "holdfast/hal/program.h"
 #include "holdfast/hal/vulkan/vulkan_resources.h"
 
@@ -75,7 +76,7 @@ Failure VulkanCommands::end() {
 }
 
 Result<VulkanCommands::Spill> VulkanCommands::spill(VkDeviceSize bytes) {
-  bytes = (bytes + kSpillAlignment - 1) / kSpillAlignment * kSpillAlignment;
+  bytes = round_up(bytes, kSpillAlignment);
   if (chunk_ < chunks_.size() && chunks_[chunk_].size > 0 &&
       chunk_used_ + bytes > chunks_[chunk_].size) {
     ++chunk_;

@@ -10,6 +10,7 @@
 
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/log.h"
+#include "holdfast/base/rounding.h"
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/base/sync/pool.h"
@@ -429,7 +430,7 @@ std::vector<Failure> VariantCache::warm_up(std::span<const Wanted> wanted) {
   for (State::Departure& departure : own) {
     if (!departure.landed()) left.push_back(&departure);
   }
-  const size_t batch = std::clamp<size_t>((left.size() + threads - 1) / threads, 1, kMostInBatch);
+  const size_t batch = std::clamp<size_t>(ceil_div<size_t>(left.size(), threads), 1, kMostInBatch);
   pool.run(left.size(), batch, [&](uint64_t begin, uint64_t end) {
     unless_out_of_memory([&] { s.make(std::span(left).subspan(begin, end - begin)); });
   });

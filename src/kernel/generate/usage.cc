@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <optional>
 
+#include "holdfast/base/rounding.h"
+
 namespace holdfast::kernel {
 namespace {
 
@@ -130,8 +132,6 @@ std::set<std::string, std::less<>> in_conditions(std::span<const Token> tokens) 
   return found;
 }
 
-uint64_t round_up(uint64_t value, uint64_t step) { return (value + step - 1) / step * step; }
-
 }  // namespace
 
 std::span<const Place> places() { return kPlaces; }
@@ -212,7 +212,7 @@ Interface interface_of(const Usage& usage, const CallSignature& signature) {
   interface.cooperation = usage.cooperation;
   uint64_t end = sizeof(LaunchBlock);
   const auto add = [&](FieldKind kind, size_t index, uint32_t count, uint64_t element) {
-    end = round_up(end, element);
+    end = round_up<uint64_t>(end, element);
     const uint64_t size = count * element;
     interface.fields.push_back(
         {kind, static_cast<uint32_t>(index), count, Bytes{end}, Bytes{size}});
@@ -228,7 +228,7 @@ Interface interface_of(const Usage& usage, const CallSignature& signature) {
     add(FieldKind::param, i, 1, size_of(signature.params[i].dtype).value);
   }
   // Devices take parameters in words.
-  interface.parameter_bytes = Bytes{round_up(end, 8)};
+  interface.parameter_bytes = Bytes{round_up<uint64_t>(end, 8)};
   return interface;
 }
 
