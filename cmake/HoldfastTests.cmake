@@ -49,6 +49,12 @@ if(TARGET holdfast_testing)
   holdfast_precompile(holdfast_testing TEST)
 endif()
 
+# Sanitizers run the programs whose bytes they have not passed before: see tools/ci/once.
+set(holdfast_once "")
+if(HOLDFAST_SANITIZE)
+  set(holdfast_once "${PROJECT_SOURCE_DIR}/tools/ci/once")
+endif()
+
 # Starting a process takes longer than most tests, so a program runs as shards. Nightly tests are left
 # out; under a sanitizer also those in which it sees nothing, or the same of our code as in the ones
 # beside them, and those of the layers, which leak.
@@ -67,8 +73,10 @@ function(holdfast_add_shards target left_out)
     string(APPEND filter ":${left_out}")
   endif()
   foreach(shard RANGE 3)
-    add_test(NAME ${target}.${shard} COMMAND ${target} --gtest_brief=1 "${filter}")
+    add_test(NAME ${target}.${shard}
+      COMMAND ${holdfast_once} $<TARGET_FILE:${target}> --gtest_brief=1 "${filter}")
     set_tests_properties(${target}.${shard} PROPERTIES LABELS ${label} TIMEOUT ${holdfast_test_timeout}
+      SKIP_RETURN_CODE 77
       ENVIRONMENT "${holdfast_shard_environment};GTEST_TOTAL_SHARDS=4;GTEST_SHARD_INDEX=${shard}")
   endforeach()
 endfunction()
@@ -136,14 +144,9 @@ holdfast_sources(hal_tests TEST src/hal)
 holdfast_add_test(holdfast_hal_test holdfast_runtime ${hal_tests})
 holdfast_sources(runtime_tests TEST src/runtime)
 holdfast_add_test(holdfast_runtime_test holdfast_runtime ${runtime_tests})
-# The other processes of tests that need several. Only the sources that start them are told where the
-# program lies: the others stay the same in every clone.
+# The other processes of tests that need several.
 holdfast_add_program(holdfast_kernel_child "${PROJECT_SOURCE_DIR}/tests/kernel_child/main.cc")
 target_link_libraries(holdfast_kernel_child PRIVATE holdfast_array)
-foreach(layer kernel array)
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/src/${layer}/scenarios/processes_test.cc" PROPERTIES
-    COMPILE_DEFINITIONS "HOLDFAST_KERNEL_CHILD=\"$<TARGET_FILE:holdfast_kernel_child>\"")
-endforeach()
 holdfast_sources(kernel_tests TEST src/kernel)
 holdfast_add_test(holdfast_kernel_test holdfast_kernel ${kernel_tests})
 target_link_libraries(holdfast_kernel_test PRIVATE SPIRV-Tools-static)
@@ -160,13 +163,14 @@ unset(holdfast_left_out)
 # One process a device: loading a driver takes longer than most tests.
 foreach(device vulkan validate_vulkan vulkan_discrete validate_vulkan_discrete
     vulkan_without_push_descriptors validate_adversary_vulkan)
-  add_test(NAME Cts.${device} COMMAND holdfast_cts --gtest_brief=1 "--gtest_filter=*/${device}")
+  add_test(NAME Cts.${device}
+    COMMAND ${holdfast_once} $<TARGET_FILE:holdfast_cts> --gtest_brief=1 "--gtest_filter=*/${device}")
   # Sanitizers see the same of our code on the first two as on the others.
   set(labels quick)
   if(device MATCHES "^(validate_)?vulkan$")
     list(APPEND labels sanitize)
   endif()
-  set_tests_properties(Cts.${device} PROPERTIES LABELS "${labels}"
+  set_tests_properties(Cts.${device} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
     ENVIRONMENT "${holdfast_test_environment}" TIMEOUT ${holdfast_test_timeout})
 endforeach()
 file(GLOB cts_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/kernels/*.comp")
@@ -215,7 +219,7 @@ foreach(source IN LISTS program_sources)
   cmake_path(GET source STEM name)
   holdfast_add_program(holdfast_program_${name} "${source}")
   target_link_libraries(holdfast_program_${name} PRIVATE holdfast_array)
-  add_test(NAME Program.${name} COMMAND holdfast_program_${name})
+  add_test(NAME Program.${name} COMMAND ${holdfast_once} $<TARGET_FILE:holdfast_program_${name}>)
   set(labels quick)
   # ThreadSanitizer does not follow a forked child that has threads. AddressSanitizer of GCC 12 does not
   # hold its allocator's locks while a process forks, so a child of threads that allocate, which is what
@@ -231,8 +235,8 @@ endforeach()
 # Examples check their results themselves.
 foreach(source IN LISTS example_sources)
   cmake_path(GET source STEM name)
-  add_test(NAME Example.${name} COMMAND holdfast_example_${name})
-  set_tests_properties(Example.${name} PROPERTIES LABELS "quick;sanitize"
+  add_test(NAME Example.${name} COMMAND ${holdfast_once} $<TARGET_FILE:holdfast_example_${name}>)
+  set_tests_properties(Example.${name} PROPERTIES LABELS "quick;sanitize" SKIP_RETURN_CODE 77
     ENVIRONMENT "${holdfast_test_environment}" TIMEOUT ${holdfast_test_timeout})
 endforeach()
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/testing/child_program.h"
 #include "holdfast/testing/temporary_folder.h"
 
 namespace holdfast {
@@ -31,7 +32,8 @@ class Children {
   FILE* start(int rounds, const std::string& environment = {}) const {
     const std::string command =
         fmt::format("{} HOLDFAST_CACHE_DIR='{}' HOLDFAST_DISK_CACHE=1 '{}' {} arrays 2>&1",
-                    environment, folder_.path().native(), HOLDFAST_KERNEL_CHILD, rounds);
+                    environment, folder_.path().native(),
+                    holdfast::testing::child_program("holdfast_kernel_child").native(), rounds);
     return popen(command.c_str(), "r");  // NOLINT(cert-env33-c): a program of this build
   }
   // What it printed, with its exit status.

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/testing/child_program.h"
 #include "holdfast/testing/temporary_folder.h"
 
 namespace holdfast::kernel {
@@ -30,9 +31,9 @@ class Children {
  public:
   // What it prints, with its exit status.
   Child start(int rounds) const {
-    const std::string command =
-        fmt::format("HOLDFAST_CACHE_DIR='{}' HOLDFAST_DISK_CACHE=1 '{}' {} 2>&1",
-                    folder_.path().native(), HOLDFAST_KERNEL_CHILD, rounds);
+    const std::string command = fmt::format(
+        "HOLDFAST_CACHE_DIR='{}' HOLDFAST_DISK_CACHE=1 '{}' {} 2>&1", folder_.path().native(),
+        holdfast::testing::child_program("holdfast_kernel_child").native(), rounds);
     return {popen(command.c_str(), "r")};  // NOLINT(cert-env33-c): a program of this build
   }
   static std::string finish(Child child) {
