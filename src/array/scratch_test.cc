@@ -33,6 +33,7 @@ Shape shape_of_scratch(Bytes bytes) {
 TEST(Scratch, of_up_to_two_gibibytes_has_one_axis) {
   EXPECT_EQ(shape_of_scratch(0_B), (Shape{0}));
   EXPECT_EQ(shape_of_scratch(1000_B), (Shape{1000}));
+  EXPECT_EQ(shape_of_scratch(2_GiB - 1_B), (Shape{2147483647}));
 }
 
 TEST(Scratch, above_two_gibibytes_has_rows_and_wastes_less_than_one_byte_for_each) {

@@ -65,6 +65,7 @@ TEST(Shutdown, a_gate_that_nobody_opens_does_not_keep_it_from_ending) {
   EXPECT_EQ(point.query(), hal::PointState::failed);
   EXPECT_EQ(point.failure().code(), ErrorCode::closed);
   EXPECT_THROW(rig.context->wait(point), ClosedError);
+  EXPECT_EQ(rig.stats().waits_for(WaitReason::shutdown).count, 1U) << "no wait is hidden";
   const MemoryStats left = rig.stats().memory;
   EXPECT_EQ(left.deferred, 0_B) << "nothing can touch it any more";
   EXPECT_EQ(left.device_buffers, 0U) << "so it goes back to the device";

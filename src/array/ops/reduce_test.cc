@@ -216,6 +216,18 @@ TEST(Reduce, broadcast_elements_count_as_often_as_they_are_seen) {
   EXPECT_EQ(values_of(sum(a, {.axes = {1}})), std::vector<double>(20, 6));
 }
 
+TEST(Reduce, columns_that_lie_apart_are_not_taken_for_neighbours) {
+  const Array a = reshape(arange(0, 4 * 80, 1, int32), {4, 80});
+  for (const int64_t step : {1, 2, 3}) {
+    const Array every = slice(a, {{}, {.step = step}});
+    std::vector<int32_t> expected;
+    for (int32_t column = 0; column < 80; column += static_cast<int32_t>(step)) {
+      expected.push_back(4 * column + 80 * (1 + 2 + 3));
+    }
+    EXPECT_EQ(sum(every, {.axes = {0}}).to_vector<int32_t>(), expected) << "every " << step;
+  }
+}
+
 TEST(Reduce, integer_results_have_the_dtypes_that_are_promised) {
   const std::vector<std::pair<Dtype, Dtype>> sums{
       {bool_, int32},   {int8, int32},      {int16, int32},    {int32, int32},

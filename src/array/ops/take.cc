@@ -94,13 +94,7 @@ class Take final : public Operation {
     if (!x.layout().has_negative_strides()) layout = in_three(x.layout(), axis_);
     if (!layout) {
       x = encoder.contiguous(x);
-      layout = in_three(x.layout(), axis_);
-    }
-    if (!layout) {
-      throw UsageError(fmt::format(
-          "{}: the axes beside axis {} of shape {} have more than 2^31 elements; take from parts "
-          "of it",
-          name(), axis_, to_string(x.shape())));
+      layout = in_three(x.layout(), axis_);  // there is one: see check_sides
     }
     x = x.with_layout(*layout);
     const int64_t outer = x.shape()[0];
@@ -140,12 +134,22 @@ void check_indices(const Array& indices, const char* what) {
                   what, to_string(indices.dtype())));
 }
 
+// A grid has one axis for each side of the axis that positions choose from.
+void check_sides(const Shape& shape, size_t axis, const char* what) {
+  if (elements(shape) == 0 || in_three(Layout::row_contiguous(shape), axis)) return;
+  throw UsageError(fmt::format(
+      "{}: the axes on one side of axis {} of shape {} have more than 2^31 - 1 elements; take from "
+      "parts of it",
+      what, axis, to_string(shape)));
+}
+
 }  // namespace
 
 Array take(const Array& a, const Array& indices, std::optional<int64_t> axis, const On& on) {
   check_indices(indices, "take");
   const Array of = axis ? a : reshape(a, {a.size()}, on);
   const size_t at = array::normal_axis(axis.value_or(0), of.ndim(), "take");
+  check_sides(of.shape(), at, "take");
   Shape shape;
   for (size_t i = 0; i < at; ++i) shape.push_back(of.shape()[i]);
   for (const int64_t length : indices.shape()) shape.push_back(length);
@@ -164,6 +168,7 @@ Array take_along_axis(const Array& a, const Array& indices, int64_t axis, const 
         "axis {} alone",
         to_string(indices.shape()), to_string(a.shape()), at));
   }
+  check_sides(a.shape(), at, "take_along_axis");
   return apply(make_ref<const Take>(at, true), std::array{a, indices}, {indices.shape(), a.dtype()},
                on);
 }

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,6 +16,8 @@ namespace {
 using numeric::array_of;
 using numeric::Lie;
 using numeric::values_of;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
 
 std::vector<double> counted(int64_t count, Dtype dtype) {
   std::vector<double> values(static_cast<size_t>(count));
@@ -156,6 +159,20 @@ TEST(Take, what_does_not_fit_is_refused) {
   EXPECT_THROW((void)take(a, zeros({1}, int32), 2), UsageError);
   EXPECT_THROW((void)take_along_axis(a, zeros({2}, int32), 0), UsageError);
   EXPECT_THROW((void)take_along_axis(a, zeros({2, 2}, int32), 0), UsageError);
+}
+
+TEST(Take, beside_an_axis_there_are_at_most_as_many_elements_as_a_grid_is_long) {
+  const Array before = broadcast_to(zeros({1}, uint8), {1 << 16, 1 << 15, 2});
+  const Array behind = broadcast_to(zeros({1}, uint8), {2, 1 << 16, 1 << 15});
+  const auto refuses = [](const Array& a, int64_t axis) {
+    EXPECT_THAT([&] { (void)take(a, zeros({1}, int32), axis); },
+                ThrowsMessage<UsageError>(HasSubstr("take from parts of it")));
+    EXPECT_THAT([&] { (void)take_along_axis(a, astype(a, int32), axis); },
+                ThrowsMessage<UsageError>(HasSubstr("take_along_axis: the axes on one side")));
+  };
+  refuses(before, 2);
+  refuses(behind, 0);
+  EXPECT_NO_THROW((void)take(before, zeros({1}, int32), 0));
 }
 
 }  // namespace

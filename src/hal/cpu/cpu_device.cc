@@ -143,9 +143,9 @@ CloseReport CpuDevice::close(sync::Deadline deadline) {
                fmt::format("device '{}' was closed before the list could run", info().name)));
   CloseReport report;
   for (const Ref<CpuQueue>& queue : state->queues) {
-    const bool ended = queue->join(sync::Deadline::after(kJoinGrace));
+    queue->join(sync::Deadline::after(kJoinGrace));
     const Retired finished = queue->retire();
-    if (!ended) report.add_left(*queue);
+    report.add_left(*queue);
   }
   state->close.finish(report);
   return report;

@@ -182,9 +182,9 @@ bool CpuQueue::wait_idle(sync::Deadline deadline) {
   return worker_->timeline->wait(last, deadline) != PointState::pending;
 }
 
-bool CpuQueue::join(sync::Deadline deadline) {
+void CpuQueue::join(sync::Deadline deadline) {
   if (immediate_) worker_->end_timeline();
-  if (!thread_.joinable()) return true;
+  if (!thread_.joinable()) return;
   bool ended = false;
   {
     sync::Lock lock(worker_->mutex);
@@ -195,10 +195,7 @@ bool CpuQueue::join(sync::Deadline deadline) {
       const auto has_ended = [&] { return worker_->ended.load(); };
       ended = worker_->changed.wait_until(lock, deadline, has_ended);
       // Only users' code can keep it: without that it lacks nothing but a core.
-      if (!ended && worker_->running.load() == nullptr) {
-        worker_->changed.wait(lock, has_ended);
-        ended = true;
-      }
+      if (worker_->running.load() == nullptr) ended = true;
     }
   }
   if (ended) {
@@ -206,7 +203,6 @@ bool CpuQueue::join(sync::Deadline deadline) {
   } else {
     thread_.detach();
   }
-  return ended;
 }
 
 void CpuQueue::forget_thread() {

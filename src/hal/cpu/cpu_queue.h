@@ -41,8 +41,8 @@ class CpuQueue final : public Queue {
   // From now on execute() answers that the queue is closed.
   void refuse_new_work();
   // The thread ends once it has resolved what it was given; stop() the shared state first to have
-  // it refuse that. Whether it did before the deadline; if not, it is left to run on alone.
-  bool join(sync::Deadline deadline);
+  // it refuse that. One that users' code keeps past the deadline is left to run on alone.
+  void join(sync::Deadline deadline);
   // Whether every list given so far is resolved.
   bool wait_idle(sync::Deadline deadline);
   // The process forked: the thread does not exist here.

@@ -393,6 +393,17 @@ TEST_P(CtsVulkan, the_handles_of_a_device_are_the_ones_in_use) {
   EXPECT_THAT(device().info().description, ::testing::HasSubstr(std::string(&found.deviceName[0])));
 }
 
+TEST_P(CtsVulkan, buffers_have_addresses_wherever_the_driver_has_them) {
+  const VulkanHandles handles = vulkan().handles();
+  const auto get = reinterpret_cast<PFN_vkGetInstanceProcAddr>(handles.get_instance_proc_addr);
+  const auto features = reinterpret_cast<PFN_vkGetPhysicalDeviceFeatures2>(
+      get(static_cast<VkInstance>(handles.instance), "vkGetPhysicalDeviceFeatures2"));
+  VkPhysicalDeviceVulkan12Features v12{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES};
+  VkPhysicalDeviceFeatures2 found{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, &v12};
+  features(static_cast<VkPhysicalDevice>(handles.physical_device), &found);
+  EXPECT_EQ(has_addresses(), v12.bufferDeviceAddress != 0);
+}
+
 TEST_P(CtsVulkan, the_same_dispatch_before_and_after_a_callback_is_bound_anew) {
   if (!has_addresses()) GTEST_SKIP() << "no buffer addresses";
   const RawIncrement raw(vulkan());

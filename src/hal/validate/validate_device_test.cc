@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 #include <poll.h>
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 #include <stdexcept>
 
 #include "holdfast/base/ablation.h"
+#include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/host_touch.h"
@@ -117,6 +119,22 @@ TEST_F(ValidateDeviceTest, ordered_work_runs_without_a_word) {
   EXPECT_EQ(wait_for(point), PointState::reached);
   EXPECT_EQ(view(data)[kElements - 1], 11U);
   EXPECT_THAT(found_.kinds(), IsEmpty());
+}
+
+TEST_F(ValidateDeviceTest, nothing_is_kept_of_lists_that_are_over) {
+  if (has_sanitizer()) GTEST_SKIP() << "the heap is another";
+  const auto submit_many = [&] {
+    for (int i = 0; i < 4000; ++i) {
+      auto work = list("step");
+      const Point point = queue().submit(work, {}).or_raise();
+      ASSERT_EQ(wait_for(point), PointState::reached);
+      queue().retire();
+    }
+  };
+  submit_many();  // what there is once: tables, spare lists
+  const size_t before = mallinfo2().uordblks;
+  submit_many();
+  EXPECT_LT(mallinfo2().uordblks, before + 4000 * 8) << "less than a pointer for each";
 }
 
 TEST_F(ValidateDeviceTest, a_condemned_list_is_not_handed_on_and_stays_the_callers) {

@@ -13,6 +13,7 @@
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/vulkan/vulkan_device.h"
 #include "holdfast/testing/variable.h"
 
 namespace holdfast::hal {
@@ -171,6 +172,14 @@ TEST_F(VulkanInstanceTest, without_the_layers_the_failure_says_what_to_install) 
   ASSERT_TRUE(failure);
   EXPECT_EQ(failure.code(), ErrorCode::environment);
   EXPECT_THAT(failure.message(), HasSubstr("vulkan-validationlayers"));
+}
+
+TEST_F(VulkanInstanceTest, devices_are_listed_without_the_layers) {
+  const Variable nowhere("VK_LAYER_PATH", "/nonexistent");
+  const std::vector<DeviceListing> listed = list_vulkan_devices();
+  ASSERT_EQ(listed.size(), get(false)->candidates().size());
+  EXPECT_EQ(listed.front().name, "vulkan:0");
+  EXPECT_THAT(listed.front().description, HasSubstr(get(false)->candidates().front().name));
 }
 
 TEST_F(VulkanInstanceTest, a_variable_asks_for_the_layers_too) {

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "holdfast/hal/vulkan/vulkan_core.h"
+#include "holdfast/hal/vulkan/vulkan_memory_types.h"
 
 // How a VulkanCore comes to be: what the physical device offers, and what of it is taken.
 
@@ -107,27 +108,6 @@ VulkanFeatures for_kernels(const Features& on, const VkPhysicalDeviceLimits& lim
   return f;
 }
 
-// The first type with all of `must`, preferring those with most of `like` and least of `avoid`.
-std::optional<uint32_t> memory_type(const VkPhysicalDeviceMemoryProperties& memory,
-                                    VkMemoryPropertyFlags must, VkMemoryPropertyFlags like,
-                                    VkMemoryPropertyFlags avoid) {
-  std::optional<uint32_t> best;
-  int best_score = 0;
-  for (uint32_t i = 0; i < memory.memoryTypeCount; ++i) {
-    const VkMemoryPropertyFlags flags = memory.memoryTypes[i].propertyFlags;
-    constexpr VkMemoryPropertyFlags kNever = VK_MEMORY_PROPERTY_PROTECTED_BIT |
-                                             VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT |
-                                             VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD;
-    if ((flags & must) != must || (flags & kNever) != 0) continue;
-    const int score = 2 * __builtin_popcount(flags & like) - __builtin_popcount(flags & avoid);
-    if (!best || score > best_score) {
-      best = i;
-      best_score = score;
-    }
-  }
-  return best;
-}
-
 // Families that compute and do nothing else first: their queues disturb nobody.
 std::vector<uint32_t> compute_families(const std::vector<VkQueueFamilyProperties>& all) {
   std::vector<uint32_t> found;
@@ -176,22 +156,13 @@ Failure VulkanCore::choose_memory(const VulkanOptions& options) {
     return Failure(ErrorCode::unsupported,
                    fmt::format("device '{}' ({}): {}", name, description, why));
   };
-  constexpr VkMemoryPropertyFlags kLocal = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT;
-  constexpr VkMemoryPropertyFlags kHost =
-      VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
-  constexpr VkMemoryPropertyFlags kCached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT;
-  // Device memory that the host reaches through a window is slow to read: only memory that it
-  // caches as its own is the same memory.
-  const auto same = memory_type(memory, kLocal | kHost | kCached, 0, 0);
-  const auto local = memory_type(memory, kLocal, 0, kHost);
-  const auto upload = memory_type(memory, kHost, 0, kLocal | kCached);
-  const auto readback = memory_type(memory, kHost, kCached, kLocal);
+  const auto [shared, local, upload, readback] = choose_memory_types(memory);
   if (!local || !upload || !readback) return refuse("it lacks a memory type that every device has");
-  device_memory_host_visible = options.device_memory_host_visible.value_or(same.has_value());
-  if (device_memory_host_visible && !same) {
+  device_memory_host_visible = options.device_memory_host_visible.value_or(shared.has_value());
+  if (device_memory_host_visible && !shared) {
     return refuse("its memory cannot be made visible to the host");
   }
-  memory_types = {device_memory_host_visible ? *same : *local, *upload, *readback};
+  memory_types = {device_memory_host_visible ? *shared : *local, *upload, *readback};
   for (size_t kind = 0; kind < kMemoryKinds; ++kind) {
     heap_sizes[kind] =
         Bytes{memory.memoryHeaps[memory.memoryTypes[memory_types[kind]].heapIndex].size};

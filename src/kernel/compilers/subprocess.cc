@@ -78,16 +78,13 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 // The read end of the child's stderr.
 class Output {
  public:
-  explicit Output(hal::UniqueFd fd) : fd_(std::move(fd)) {
-    // Others may hold the write end longer than the child lives.
-    fcntl(fd_.get(), F_SETFL, O_NONBLOCK);
-  }
+  explicit Output(hal::UniqueFd fd) : fd_(std::move(fd)) {}
 
   int fd() const noexcept { return ended_ ? -1 : fd_.get(); }
   void read_some() {
     std::array<char, 4096> part{};
     const ssize_t got = ::read(fd_.get(), part.data(), part.size());
-    if (got < 0 && (errno == EINTR || errno == EAGAIN)) return;
+    if (got < 0 && (errno == EINTR)) return;
     if (got <= 0) {
       ended_ = true;
       return;

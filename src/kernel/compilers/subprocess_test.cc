@@ -7,6 +7,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 
@@ -39,6 +41,38 @@ TEST(Subprocess, a_mebibyte_of_its_output_is_kept) {
       run(shell("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo >&2")).or_raise();
   EXPECT_EQ(result.status, 0);
   EXPECT_EQ(result.output, std::string(size_t{1} << 20, 'x'));
+}
+
+// Until it goes, standard input is a pipe into which nobody writes.
+class SilentInput {
+ public:
+  SilentInput() : before_(fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3)) {
+    std::array<int, 2> ends{};
+    EXPECT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+    const hal::UniqueFd read_end(ends[0]);
+    writer_ = hal::UniqueFd(ends[1]);
+    EXPECT_EQ(dup2(read_end.get(), STDIN_FILENO), STDIN_FILENO);
+  }
+  ~SilentInput() {
+    if (before_) {
+      dup2(before_.get(), STDIN_FILENO);
+    } else {
+      close(STDIN_FILENO);
+    }
+  }
+  SilentInput(const SilentInput&) = delete;
+  SilentInput& operator=(const SilentInput&) = delete;
+
+ private:
+  hal::UniqueFd before_;
+  hal::UniqueFd writer_;
+};
+
+TEST(Subprocess, its_output_is_read_while_standard_input_has_nothing_to_say) {
+  const SilentInput silent;
+  Subprocess process = shell("head -c 300000 /dev/zero | tr '\\0' x >&2");
+  process.limit = std::chrono::seconds(20);
+  EXPECT_EQ(run(process).or_raise().output, std::string(300000, 'x'));
 }
 
 TEST(Subprocess, what_it_leaves_behind_is_not_waited_for) {
