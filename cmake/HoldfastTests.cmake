@@ -65,6 +65,10 @@ function(holdfast_add_shards target left_out)
     set(label sanitize)
     string(APPEND filter ":*vulkan_adversary:*on_vulkan*:VulkanLayers.*")
   endif()
+  if(HOLDFAST_SANITIZE MATCHES "address" AND NOT HOLDFAST_SANITIZE_ALL)
+    # What other compilers do with all bodies is not our code, and no instrumented code runs.
+    string(APPEND filter ":CudaText.every_body*:CppText.every_body*:CppText.clang_takes*")
+  endif()
   if(HOLDFAST_SANITIZE MATCHES "thread")
     # A simulation is one thread: it has no race to report.
     string(APPEND filter ":*_adversary:*Ablation*")
@@ -91,7 +95,7 @@ if(HOLDFAST_SANITIZE MATCHES "thread" AND NOT HOLDFAST_SANITIZE_ALL)
     "|base/(bytes|env|error|hash|id|range_set|checked_file)_test"
     "|kernel/(generate/|compilers/(cpp_diagnostics|glsl|nvrtc|spirv)|language|dtype|float16|names)"
     "|kernel/(definition|signature|diagnostics)_test|kernel/cpu/generated_on_cpu"
-    "|hal/vulkan/spirv")
+    "|hal/vulkan/spirv|runtime/(hazards|range_pool|options)_test")
 endif()
 
 # holdfast_add_test(<target> <library> [<source>...]): every test, except for those that GoogleTest's
@@ -188,7 +192,8 @@ set_tests_properties(RuntimeScenario.all_on_a_discrete_vulkan_device PROPERTIES 
 
 # Once more with the Khronos validation layers, whose every message fails its test: each program in
 # one process, since loading driver and layers takes longer than most tests. Layers.queue_submit_*
-# also look across submissions, which the layers can do for one queue.
+# also look across submissions, which the layers can do for one queue; they are nightly, since they
+# take as long as the others together and repeat most of them.
 if(NOT HOLDFAST_SANITIZE)
   set(queue_submit_checks "VK_LAYER_ENABLES=VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT\
 :VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
@@ -196,13 +201,15 @@ if(NOT HOLDFAST_SANITIZE)
   function(holdfast_add_layers_test name target filter)
     foreach(kind "" queue_submit_)
       set(environment ${holdfast_test_environment} HOLDFAST_VULKAN_LAYERS=1)
+      set(label quick)
       if(kind)
+        set(label nightly)
         list(APPEND environment HOLDFAST_TEST_QUEUES=1 "${queue_submit_checks}")
         # The layers remember every submission: ten thousand of them take minutes.
         string(APPEND filter ":*ten_thousand_*/validate_adversary_vulkan")
       endif()
       add_test(NAME Layers.${kind}${name} COMMAND ${target} "--gtest_filter=${filter}")
-      set_tests_properties(Layers.${kind}${name} PROPERTIES LABELS quick
+      set_tests_properties(Layers.${kind}${name} PROPERTIES LABELS ${label}
         ENVIRONMENT "${environment}" TIMEOUT ${holdfast_test_timeout})
     endforeach()
   endfunction()

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <concepts>
+
 #include "holdfast/base/env.h"
 #include "holdfast/base/sanitizers.h"
 
@@ -9,6 +11,12 @@ namespace holdfast::testing {
 // as long. ./dev nightly sets HOLDFAST_NIGHTLY and has all of it done.
 inline bool is_shortened() {
   return has_sanitizer() && !env::flag("HOLDFAST_NIGHTLY").value_or(false);
+}
+
+// A fifth where tests are shortened.
+template <std::integral T>
+T shortened(T count) {
+  return is_shortened() ? count / 5 : count;
 }
 
 }  // namespace holdfast::testing

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "holdfast/array/scenarios/array_kernels_test.h"
+#include "holdfast/testing/effort.h"
 
 // What waits for the device, what the pool keeps, and who waits for whom.
 namespace holdfast {
@@ -111,7 +112,7 @@ void grow(World& world, bool synchronizes) {
   // A simulation scribbles over all that dies.
   const bool simulated = world.mode() == World::Mode::adversary;
   const int64_t unit = simulated ? 256 : 256 << 10;  // 1 KiB, 1 MiB
-  const int64_t last = simulated ? 16 : 256;
+  const int64_t last = simulated ? 16 : testing::is_shortened() ? 64 : 256;
   const int64_t fraction = simulated ? 2 : 4;
   const Bytes slack = simulated ? 1_MiB : 96_MiB;
   ArrayRig rig(world);

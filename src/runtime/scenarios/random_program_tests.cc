@@ -11,6 +11,7 @@
 #include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/runtime/scenarios/random_programs.h"
+#include "holdfast/testing/effort.h"
 #include "holdfast/testing/scenario.h"
 #include "holdfast/testing/vulkan.h"
 
@@ -243,7 +244,9 @@ void expect_no_failure(const Effort& effort) {
   if (!verdict.failure.empty()) ADD_FAILURE() << verdict.failure;
 }
 
-TEST(RandomPrograms, compute_what_a_sequential_host_computes) { expect_no_failure({}); }
+TEST(RandomPrograms, compute_what_a_sequential_host_computes) {
+  expect_no_failure({.programs = shortened(kPrograms)});
+}
 
 TEST(RandomPrograms, compute_what_a_sequential_host_computes_nightly) {
   expect_no_failure({.seed = std::random_device()(), .programs = kPrograms * kNightly});
@@ -277,9 +280,9 @@ void expect_right(const Program& program) {
 // Under one fault, at every opportunity up to `most`.
 void expect_right_with(const Program& program, hal::FaultKind kind, uint64_t most) {
   expect_right(program);
-  constexpr uint64_t kSeeds = 100;
+  const uint64_t seeds = shortened(100);
   const simulation::Program run = simulated(program);
-  for (uint64_t i = 0; i < kSeeds * most; ++i) {
+  for (uint64_t i = 0; i < seeds * most; ++i) {
     const simulation::Variant variant{
         1 + i / most, {}, {fmt::format("{}@{}", hal::to_string(kind), 1 + i % most)}};
     if (simulation::run_variant(run, variant).failure.empty()) continue;
@@ -399,6 +402,7 @@ void expect_found(Ablation missing, size_t most_steps) {
 
 // The control: what the others find is the ablation's doing.
 TEST(RandomPrograms, nothing_is_found_where_no_safety_is_missing) {
+  if (is_shortened()) GTEST_SKIP() << "a simulation, which is the same without a sanitizer";
   EXPECT_EQ(check(kSearch).failure, "");
 }
 
