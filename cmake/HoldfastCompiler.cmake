@@ -62,7 +62,8 @@ function(holdfast_set_warnings target)
     if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
       # GCC 12 reports overlaps inside std::string's own operator+ (GCC bug 105651) and impossible sizes inside
       # boost::container's inline storage.
-      target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overread -Wno-stringop-overflow)
+      target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overread -Wno-stringop-overflow
+        -Wno-array-bounds)
     endif()
     if(HOLDFAST_JOIN)
       # One takes an included source for a header; the other sees the names of sources beside it.

@@ -8,15 +8,30 @@ find_package(Boost 1.74 CONFIG REQUIRED COMPONENTS context)
 find_path(XXHASH_INCLUDE_DIR xxhash.h REQUIRED)
 mark_as_advanced(XXHASH_INCLUDE_DIR)
 
-# Vulkan is loaded at run time, through volk used as a header: nothing to link.
-find_path(VOLK_INCLUDE_DIR volk.h REQUIRED)
+# The Vulkan device and its kernels: on where what they need is found. Vulkan itself is loaded at run
+# time, through volk used as a header: nothing to link. glslang compiles GLSL; its targets name those
+# of SPIRV-Tools without finding them.
+find_path(VOLK_INCLUDE_DIR volk.h)
 mark_as_advanced(VOLK_INCLUDE_DIR)
-find_package(SPIRV-Tools CONFIG REQUIRED)
-
-# Compiles GLSL. Its targets name these of SPIRV-Tools without finding them.
-find_package(SPIRV-Tools-opt CONFIG REQUIRED)
-find_package(SPIRV-Tools-link CONFIG REQUIRED)
-find_package(glslang CONFIG REQUIRED)
+foreach(package SPIRV-Tools SPIRV-Tools-opt SPIRV-Tools-link glslang)
+  find_package(${package} CONFIG QUIET)
+endforeach()
+set(holdfast_has_vulkan OFF)
+if(VOLK_INCLUDE_DIR AND SPIRV-Tools_FOUND AND SPIRV-Tools-opt_FOUND AND SPIRV-Tools-link_FOUND
+    AND glslang_FOUND)
+  set(holdfast_has_vulkan ON)
+endif()
+option(HOLDFAST_VULKAN "The Vulkan device, and kernels in GLSL and SPIR-V" ${holdfast_has_vulkan})
+if(HOLDFAST_VULKAN AND NOT holdfast_has_vulkan)
+  message(FATAL_ERROR "HOLDFAST_VULKAN needs volk, SPIRV-Tools and glslang "
+    "(Debian: libvulkan-volk-dev spirv-tools glslang-dev)")
+endif()
+if(NOT HOLDFAST_VULKAN)
+  message(STATUS "Holdfast is built without its Vulkan device")
+  if(HOLDFAST_BUILD_TESTS OR HOLDFAST_BUILD_BENCHMARKS OR HOLDFAST_BUILD_TOOLS)
+    message(FATAL_ERROR "tests, benchmarks and tools need HOLDFAST_VULKAN")
+  endif()
+endif()
 if(HOLDFAST_BUILD_TESTS OR HOLDFAST_BUILD_BENCHMARKS OR HOLDFAST_BUILD_TOOLS)
   find_program(GLSLANG_VALIDATOR glslangValidator REQUIRED)
   mark_as_advanced(GLSLANG_VALIDATOR)

@@ -9,21 +9,14 @@ install(TARGETS holdfast_base holdfast_runtime holdfast_kernel holdfast_array ho
 install(EXPORT holdfast NAMESPACE holdfast:: DESTINATION "${holdfast_config_dir}"
   FILE holdfastTargets.cmake)
 
-# Public headers and those of the layers share one root: <holdfast/holdfast.h>, <holdfast/base/ref.h>.
-function(holdfast_install_headers root)
-  list(TRANSFORM ARGN PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE patterns)
-  list(TRANSFORM patterns APPEND "/*.h")
-  file(GLOB_RECURSE headers CONFIGURE_DEPENDS ${patterns})
-  list(FILTER headers EXCLUDE REGEX "/src/hal/cts/|/generate/preamble/|_(test|benchmark)\\.h$")
-  foreach(header IN LISTS headers)
-    cmake_path(RELATIVE_PATH header BASE_DIRECTORY "${PROJECT_SOURCE_DIR}/${root}"
-      OUTPUT_VARIABLE relative)
-    cmake_path(GET relative PARENT_PATH folder)
-    install(FILES "${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/holdfast/${folder}")
-  endforeach()
-endfunction()
-holdfast_install_headers(include/holdfast include/holdfast)
-holdfast_install_headers(src src/base src/hal src/runtime src/kernel src/array)
+# Users see the doors and what these reach, and nothing else.
+include(HoldfastHeaders)
+holdfast_reachable_headers(public_headers holdfast.h kernel.h runtime.h hal.h)
+foreach(path IN LISTS public_headers)
+  holdfast_header_file(file "${path}")
+  cmake_path(GET path PARENT_PATH folder)
+  install(FILES "${file}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/holdfast/${folder}")
+endforeach()
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/holdfastConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/holdfastConfig.cmake" INSTALL_DESTINATION "${holdfast_config_dir}")

@@ -13,8 +13,9 @@
 #include "holdfast/kernel/cache/content_key.h"
 #include "holdfast/kernel/cache/signature_key.h"
 #include "holdfast/kernel/definition.h"
-#include "holdfast/kernel/generate/generate.h"
 #include "holdfast/kernel/signature.h"
+#include "holdfast/kernel/targets/cpu/cpu_text.h"
+#include "holdfast/kernel/targets/cuda/cuda_text.h"
 
 namespace {
 
@@ -158,16 +159,16 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     return 0;
   }
   if (describe(definition, signature).empty()) fail("a variant has no description", definition);
-  for (const Target target : {Target::cpp, Target::cuda}) {
+  for (const auto text : {cpu_text, cuda_text}) {
     for (const bool bounds : {false, true}) {
-      const GenerateOptions options{target, bounds};
+      const GenerateOptions options{bounds};
       CompileJob job;
       job.kernel = definition.name;
-      job.code = generate(definition, signature, options);
+      job.code = text(definition, signature, options);
       expect_body_in(job.code, definition);
       if (job.code.entry_point.empty()) fail("there is no entry point", definition);
       CompileJob again = job;
-      again.code = generate(definition, signature, options);
+      again.code = text(definition, signature, options);
       if (!(ContentKey(job, "") == ContentKey(again, ""))) {
         fail("the same arguments gave another text", definition);
       }

@@ -12,3 +12,4 @@
 #include <holdfast/array/ops.h>
 #include <holdfast/array/stream.h>
 #include <holdfast/array/views.h>
+#include <holdfast/version.h>

@@ -86,7 +86,7 @@ Stats Device::stats() const {
   const array::DeviceState& state = home_->device();
   Stats stats;
   stats.runtime = state.context->stats();
-  stats.kernels = kernels().cache().stats();
+  stats.kernels = kernels().stats();
   stats.nodes_recorded = state.nodes_recorded.load(std::memory_order_relaxed);
   stats.nodes_failed = state.nodes_failed.load(std::memory_order_relaxed);
   stats.donated = state.donated.load(std::memory_order_relaxed);
@@ -108,9 +108,9 @@ std::vector<KernelTime> Device::kernel_times() const {
   return profile != nullptr ? profile->times() : std::vector<KernelTime>();
 }
 
-void Device::clear_kernels() const { kernels().cache().clear(); }
+void Device::clear_kernels() const { kernels().clear(); }
 void Device::set_kernel_limits(kernel::CacheLimits limits) const {
-  kernels().cache().set_limits(limits);
+  kernels().set_limits(limits);
 }
 
 const Ref<runtime::Context>& Device::context() const noexcept { return home_->device().context; }

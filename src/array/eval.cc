@@ -15,10 +15,8 @@ namespace holdfast {
 namespace array {
 namespace {
 
-// How many nodes ahead of one that lacks a kernel are asked which ones they lack, and how many
-// kernels are compiled ahead, in parallel.
+// How many nodes ahead of one that lacks a kernel are asked which ones they lack.
 constexpr size_t kLookAhead = 4096;
-constexpr size_t kMostAhead = 256;
 
 // The failure of a node, with its name and label where the message does not have them yet.
 Failure told_with_names(const Node& node, ErrorCode code, const std::string& message) {
@@ -168,7 +166,7 @@ class Evaluation {
   // Records the node, unless it is over or another task is at it. False: there is no memory for it,
   // or for what it needs; it is as it was, and refusals_ says why.
   bool record(Node& node) {
-    NodeRecorder::Held held;
+    const kernel::Resolver::Scope compiled(resolver_);
     bool out_of_memory_before = false;
     for (;;) {
       Failure failure;
@@ -180,14 +178,14 @@ class Evaluation {
       spent_.reserve(spent_.size() + 1);
       Claim claim(node);
       if (!claim) return true;
-      switch (failure ? Attempt::failed : attempt(node, held, failure)) {
+      switch (failure ? Attempt::failed : attempt(node, failure)) {
         case Attempt::recorded:
           spent_.push_back(claim.recorded());
           count(node);
           return true;
         case Attempt::lacks_kernels:
           claim.give_up();
-          failure = compile(node, held);
+          failure = compile(node);
           if (!failure) continue;
           break;
         case Attempt::failed: break;
@@ -248,11 +246,11 @@ class Evaluation {
 
   enum class Attempt : uint8_t { recorded, lacks_kernels, failed };
   // Of a claimed node. InterruptedError and TimeoutError pass through.
-  Attempt attempt(Node& node, const NodeRecorder::Held& held, Failure& failure) {
-    recorder_.lacking().clear();
+  Attempt attempt(Node& node, Failure& failure) {
+    resolver_.forget();
     try {
-      return recorder_.record(node, held) == NodeRecorder::Outcome::lacking ? Attempt::lacks_kernels
-                                                                            : Attempt::recorded;
+      return recorder_.record(node) == NodeRecorder::Outcome::lacking ? Attempt::lacks_kernels
+                                                                      : Attempt::recorded;
     } catch (const InterruptedError&) {
       throw;
     } catch (const TimeoutError&) {
@@ -281,60 +279,17 @@ class Evaluation {
   }
 
   // Compiles what the node lacks, and with it what the nodes after it lack. No claim is held.
-  Failure compile(Node& node, NodeRecorder::Held& held) {
-    kernel::VariantCache& cache = node.stream()->device().kernels.cache();
-    const auto own = std::exchange(recorder_.lacking(), {});
-    std::vector<kernel::VariantCache::Wanted> all;
-    const auto add = [&](const std::vector<kernel::VariantCache::Wanted>& lacking) {
-      for (const kernel::VariantCache::Wanted& wanted : lacking) {
-        const auto same = [&](const auto& w) { return is_same(w, wanted); };
-        if (std::any_of(all.begin(), all.end(), same) || known_failure(node, wanted)) continue;
-        all.push_back(wanted);
-      }
-    };
-    add(own);
-    // More than the cache keeps would be evicted before their turn.
-    const size_t most = std::min(kMostAhead, cache.limits().variants);
+  Failure compile(Node& node) {
+    const size_t needed = resolver_.missing();
     for (size_t ahead = std::max(at_ + 1, looked_); ahead < steps_.size(); ++ahead) {
-      if (ahead > at_ + kLookAhead || all.size() >= most) break;
+      if (ahead > at_ + kLookAhead || resolver_.has_enough()) break;
       looked_ = ahead + 1;
       Node& next = *steps_[ahead].node;
       const Node::Pin pin(next);
-      if (!pin || &next.stream()->device() != &node.stream()->device()) continue;
-      recorder_.look(next);
-      add(std::exchange(recorder_.lacking(), {}));
+      if (pin) recorder_.look(next);
     }
-    if (all.size() > 1) {
-      std::vector<Failure> failures = cache.warm_up(all);
-      for (size_t i = 0; i < all.size(); ++i) {
-        if (!failures[i]) continue;
-        failed_.push_back({&node.stream()->device(), std::move(all[i]), std::move(failures[i])});
-      }
-    }
-    for (const kernel::VariantCache::Wanted& wanted : own) {
-      if (Failure failure = known_failure(node, wanted)) return labelled(node, failure);
-      Result<Ref<const kernel::Variant>> made =
-          cache.get(wanted.kernel, wanted.signature, wanted.make_job);
-      if (!made) {
-        failed_.push_back({&node.stream()->device(), wanted, made.failure()});
-        return labelled(node, made.failure());
-      }
-      held.emplace_back(wanted, std::move(made).value());
-    }
-    return {};
-  }
-
-  static bool is_same(const kernel::VariantCache::Wanted& a,
-                      const kernel::VariantCache::Wanted& b) {
-    return a.kernel == b.kernel && a.signature == b.signature;
-  }
-  // Of a compile that failed in this evaluation: it is not tried again for every node.
-  Failure known_failure(const Node& node, const kernel::VariantCache::Wanted& wanted) const {
-    const DeviceState* const device = &node.stream()->device();
-    for (const FailedCompile& failed : failed_) {
-      if (failed.device == device && is_same(failed.wanted, wanted)) return failed.failure;
-    }
-    return {};
+    const Failure failure = resolver_.resolve(needed);
+    return failure ? labelled(node, failure) : failure;
   }
 
   static Failure labelled(const Node& node, const Failure& failure) {
@@ -379,13 +334,8 @@ class Evaluation {
   // Of the present pass; each node is kept by its step, a root or who needs it.
   Refusals refusals_;
   std::vector<Node::Spent> spent_;
-  NodeRecorder recorder_{spent_};
-  struct FailedCompile {
-    const DeviceState* device;
-    kernel::VariantCache::Wanted wanted;
-    Failure failure;
-  };
-  std::vector<FailedCompile> failed_;
+  kernel::Resolver resolver_;
+  NodeRecorder recorder_{spent_, resolver_};
   std::vector<Ref<StreamState>> touched_;
 };
 

@@ -12,6 +12,7 @@
 #include "holdfast/array/ops.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/kernel/cache/variant_cache.h"
 
 namespace holdfast {
 namespace {

@@ -5,16 +5,11 @@
 #include <algorithm>
 
 #include "holdfast/array/apply.h"
+#include "holdfast/kernel/launch.h"
+#include "holdfast/kernel/refusals.h"
 
 namespace holdfast {
 namespace {
-
-[[noreturn]] void refuse(const kernel::Kernel& kernel, const KernelCall& call,
-                         const std::string& why) {
-  throw UsageError(call.label.empty() ? fmt::format("kernel '{}': {}", kernel.name(), why)
-                                      : fmt::format("kernel '{}', labelled '{}': {}", kernel.name(),
-                                                    call.label, why));
-}
 
 // One call of a kernel. Node inputs: the kernel's inputs, then in_place; outputs: the kernel's,
 // then what becomes of in_place.
@@ -79,15 +74,12 @@ void check_counts(const kernel::Kernel& kernel, const std::vector<Array>& inputs
                   const KernelCall& call) {
   const kernel::Definition& d = kernel.definition();
   const auto check = [&](const char* what, const std::vector<std::string>& names, size_t given) {
-    if (names.size() == given) return;
-    refuse(kernel, call,
-           fmt::format("{} {} given, and it has {}{}{}", given, what, names.size(),
-                       names.empty() ? "" : ": ", fmt::join(names, ", ")));
+    kernel::check_count(kernel, call.label, what, names, given);
   };
-  check("inputs", d.inputs, inputs.size());
-  check("in_place arguments", d.in_place, call.in_place.size());
-  check("output_shapes", d.outputs, call.output_shapes.size());
-  check("output_dtypes", d.outputs, call.output_dtypes.size());
+  check("input", d.inputs, inputs.size());
+  check("in_place argument", d.in_place, call.in_place.size());
+  check("output_shape", d.outputs, call.output_shapes.size());
+  check("output_dtype", d.outputs, call.output_dtypes.size());
 }
 
 kernel::CallSignature signature_of(const std::vector<Array>& inputs, const KernelCall& call) {

@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "holdfast/array/array.h"
-#include "holdfast/kernel/launch.h"
+#include "holdfast/kernel/kernel.h"
+#include "holdfast/kernel/signature.h"
 
 namespace holdfast {
 

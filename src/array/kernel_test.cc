@@ -122,18 +122,19 @@ TEST(KernelCalls, with_wrong_counts_name_what_the_kernel_has) {
   };
   EXPECT_THAT(refused({}, call_on(x)),
               ThrowsMessage<UsageError>(AllOf(HasSubstr("'as_it_lies'"), HasSubstr("'layer 3'"),
-                                              HasSubstr("0 inputs given, and it has 1: x"))));
+                                              HasSubstr("0 inputs given, and it has 1: 'x'"))));
   KernelCall call = call_on(x);
   call.output_shapes.pop_back();
-  EXPECT_THAT(refused({x}, call), ThrowsMessage<UsageError>(
-                                      HasSubstr("1 output_shapes given, and it has 2: y, stride")));
+  EXPECT_THAT(
+      refused({x}, call),
+      ThrowsMessage<UsageError>(HasSubstr("1 output_shape given, and it has 2: 'y', 'stride")));
   call = call_on(x);
   call.output_dtypes.pop_back();
-  EXPECT_THAT(refused({x}, call), ThrowsMessage<UsageError>(HasSubstr("1 output_dtypes given")));
+  EXPECT_THAT(refused({x}, call), ThrowsMessage<UsageError>(HasSubstr("1 output_dtype given")));
   call = call_on(x);
   call.in_place.push_back(x);
   EXPECT_THAT(refused({x}, call),
-              ThrowsMessage<UsageError>(HasSubstr("1 in_place arguments given, and it has 0")));
+              ThrowsMessage<UsageError>(HasSubstr("1 in_place argument given, and it has 0")));
   EXPECT_THROW((void)kernel({Array()}, call_on(x)), UsageError);
 }
 

@@ -77,7 +77,6 @@ class NodeRecorder::Cleanup {
  public:
   explicit Cleanup(NodeRecorder& recorder) noexcept : recorder_(recorder) {}
   ~Cleanup() {
-    recorder_.held_ = nullptr;
     recorder_.inputs_.clear();
     recorder_.results_.clear();
   }
@@ -88,10 +87,9 @@ class NodeRecorder::Cleanup {
   NodeRecorder& recorder_;
 };
 
-NodeRecorder::Outcome NodeRecorder::record(Node& node, const Held& held) {
+NodeRecorder::Outcome NodeRecorder::record(Node& node) {
   const Cleanup cleanup(*this);
   start(node, false);
-  held_ = &held;
   runtime::Transaction& transaction = this->transaction();
   Encoder encoder(*this);
   // Also while committing, where deleters of others may run.
@@ -256,31 +254,6 @@ bool NodeRecorder::has_written(std::span<const Operand> operands) const noexcept
   });
 }
 
-const kernel::Variant* NodeRecorder::find(const kernel::Kernel& kernel,
-                                          const kernel::Launch& launch) {
-  constexpr size_t kRemembered = 4;
-  kernel::SignatureKey signature = device_->kernels.key(kernel, launch);
-  const auto is_it = [&](kernel::KernelId id, const kernel::SignatureKey& key) {
-    return id == kernel.id() && key == signature;
-  };
-  for (size_t i = 0; i < found_.size(); ++i) {
-    if (found_[i].device != device_ || !is_it(found_[i].kernel, found_[i].signature)) continue;
-    if (i != 0) std::swap(found_[i], found_[0]);
-    return found_[0].variant.get();
-  }
-  Ref<const kernel::Variant> variant;
-  if (held_ != nullptr) {
-    for (const auto& [has, held] : *held_) {
-      if (is_it(has.kernel, has.signature)) variant = held;
-    }
-  }
-  if (!variant) variant = device_->kernels.cache().find(kernel.id(), signature);
-  if (!variant) return nullptr;
-  if (found_.size() == kRemembered) found_.pop_back();
-  found_.insert(found_.begin(), {device_, kernel.id(), std::move(signature), std::move(variant)});
-  return found_[0].variant.get();
-}
-
 void NodeRecorder::launch(const kernel::Kernel& kernel, const Encoder::Launch& launch) {
   using Refs = boost::container::small_vector<kernel::ArrayRef, 6>;
   const auto refs = [](std::span<const Operand> operands) {
@@ -307,11 +280,8 @@ void NodeRecorder::launch(const kernel::Kernel& kernel, const Encoder::Launch& l
       .keeps_outputs = has_written(launch.outputs),
       .label = node_->label(),
   };
-  const kernel::Variant* const variant = find(kernel, full);
-  if (variant == nullptr) {
-    lacking_.push_back(device_->kernels.want(kernel, full));
-    looks_only_ = true;
-  }
+  const kernel::Variant* const variant = resolver_.find(device_->kernels, kernel, full);
+  if (variant == nullptr) looks_only_ = true;
   if (looks_only_) return;
   for (const std::span<const Operand> written : {launch.outputs, launch.in_place}) {
     for (const Operand& o : written) check_writable(o);

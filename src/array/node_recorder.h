@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "holdfast/array/node.h"
+#include "holdfast/kernel/resolve.h"
 #include "holdfast/runtime/transaction.h"
 
 namespace holdfast::array {
@@ -17,23 +18,22 @@ bool is_recording() noexcept;
 class NodeRecorder {
  public:
   // `spent`: inputs of nodes recorded before that the caller is about to drop, and so nobody's.
-  explicit NodeRecorder(const std::vector<Node::Spent>& spent) noexcept : spent_(spent) {}
+  NodeRecorder(const std::vector<Node::Spent>& spent, kernel::Resolver& resolver) noexcept
+      : spent_(spent), resolver_(resolver) {}
   NodeRecorder(const NodeRecorder&) = delete;
   NodeRecorder& operator=(const NodeRecorder&) = delete;
 
   enum class Outcome : uint8_t {
     recorded,  // its results have memory; it can be finished
-    lacking    // nothing was recorded: kernels of lacking() are not compiled
+    lacking    // nothing was recorded: the resolver has noted kernels that are not compiled
   };
   // A node that the caller has claimed and whose inputs are recorded. Raises what the operation or
-  // the runtime raises; nothing was recorded then. `held`: variants that need no looking up.
-  using Held = std::vector<std::pair<kernel::VariantCache::Wanted, Ref<const kernel::Variant>>>;
-  Outcome record(Node& node, const Held& held = {});
-  // Adds to lacking() the kernels that a pinned node would need and that are not compiled. What
+  // the runtime raises; nothing was recorded then.
+  Outcome record(Node& node);
+  // Has the resolver note the kernels that a pinned node would need and that are not compiled. What
   // the operation raises is kept for record().
   void look(Node& node);
 
-  std::vector<kernel::VariantCache::Wanted>& lacking() noexcept { return lacking_; }
   // Memory of scratch and hidden copies. Kept until the caller drops it: given out again in the
   // same wave, it would put a barrier there.
   void drop_scratch() noexcept {
@@ -62,7 +62,6 @@ class NodeRecorder {
   bool can_take(size_t in, size_t out) const;
   const Operand& take(size_t in, size_t out);
   void launch(const kernel::Kernel& kernel, const Encoder::Launch& launch);
-  const kernel::Variant* find(const kernel::Kernel& kernel, const kernel::Launch& launch);
   hal::Binding bind(const Operand& operand, hal::Access access) const;
   void count(const Operand& written);
   // Whether a command of this node has written to one of them before.
@@ -70,9 +69,9 @@ class NodeRecorder {
   std::string_view label() const noexcept;
 
   const std::vector<Node::Spent>& spent_;
+  kernel::Resolver& resolver_;
   Node* node_ = nullptr;
   DeviceState* device_ = nullptr;
-  const Held* held_ = nullptr;
   bool looks_only_ = false;
   std::vector<Operand> inputs_;
   std::vector<Operand> results_;
@@ -83,15 +82,6 @@ class NodeRecorder {
   uint32_t copies_ = 0;
   Bytes written_;
   boost::container::small_vector<const hal::Allocation*, 4> written_memory_;  // by this node
-  std::vector<kernel::VariantCache::Wanted> lacking_;
-  // The variants found last, newest first: a graph is often made of few kernels.
-  struct Found {
-    const DeviceState* device;
-    kernel::KernelId kernel;
-    kernel::SignatureKey signature;
-    Ref<const kernel::Variant> variant;
-  };
-  std::vector<Found> found_;
   std::vector<Ref<hal::Allocation>> scratch_;
   size_t own_scratch_ = 0;  // what is there from here on is the present node's
   // One for each stream that was recorded on.

@@ -6,7 +6,10 @@
 #include <vector>
 
 #include "holdfast/array/array.h"
-#include "holdfast/kernel/launch.h"
+#include "holdfast/hal/command.h"
+#include "holdfast/hal/device_info.h"
+#include "holdfast/kernel/kernel.h"
+#include "holdfast/kernel/signature.h"
 
 namespace holdfast {
 

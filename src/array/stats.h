@@ -3,7 +3,7 @@
 #include <string>
 
 #include "holdfast/hal/kernel_profile.h"
-#include "holdfast/kernel/cache/variant_cache.h"
+#include "holdfast/kernel/cache/cache_limits.h"
 #include "holdfast/runtime/stats.h"
 
 namespace holdfast {

@@ -7,7 +7,6 @@
 #include <span>
 #include <string_view>
 
-#include "holdfast/base/ablation.h"
 #include "holdfast/hal/access.h"
 #include "holdfast/hal/allocation.h"
 #include "holdfast/hal/pipeline.h"
@@ -84,20 +83,6 @@ struct NativeCall {
 // that the list writes is, since what the callback has recorded cannot be taken back.
 using NativeCallback = std::function<void(const NativeCall&)>;
 
-// Whether an ablation keeps this binding out of the Holds and the history.
-inline bool is_left_unheld([[maybe_unused]] const Binding& binding) {
-  if (ablated(Ablation::bound_not_held)) return true;
-  if (ablated(Ablation::donated_output_not_held) && binding.access == Access::read_write) {
-    return true;
-  }
-  if (ablated(Ablation::scratch_not_held) && binding.allocation != nullptr &&
-      binding.allocation->name() == "scratch") {
-    return true;
-  }
-  return ablated(Ablation::temporaries_not_held) && binding.allocation != nullptr &&
-         binding.allocation->buffer()->kind() != MemoryKind::device;
-}
-
 enum class CommandKind : uint8_t { dispatch, copy, fill, barrier, native, birth, death };
 const char* to_string(CommandKind kind);
 
@@ -126,9 +111,8 @@ struct Command {
   Pipeline* pipeline = nullptr;  // kept alive by the Holds
   ResourceId pipeline_id;        // of the above, for who must not trust that
   ByteRange replay_parameters;
-#ifdef HOLDFAST_ABLATIONS
-  const std::byte* shared_parameters = nullptr;  // instead of those in the record
-#endif
+  // Instead of those in the record; null but in a build with ablations, so that both have one layout.
+  const std::byte* shared_parameters = nullptr;
   // Marks: whose life, and the range of which buffer it has.
   ResourceId marked;
   BufferId marked_buffer;
@@ -140,9 +124,7 @@ struct Command {
     return {reinterpret_cast<const BoundRange*>(this + 1), binding_count};
   }
   std::span<const std::byte> parameters() const noexcept {
-#ifdef HOLDFAST_ABLATIONS
     if (shared_parameters != nullptr) return {shared_parameters, parameter_bytes};
-#endif
     return {after_bindings(), parameter_bytes};
   }
   std::string_view label() const noexcept {

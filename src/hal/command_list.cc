@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <map>
 #include <new>
 
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
+#include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/rounding.h"
+#include "holdfast/base/sync/mutex.h"
 #include "holdfast/hal/program.h"
+#include "holdfast/hal/unheld.h"
 
 namespace holdfast::hal {
 namespace {
@@ -23,6 +27,24 @@ constexpr size_t aligned(size_t bytes) { return round_up(bytes, kRecordAlignment
 static_assert(alignof(Command) >= alignof(BoundRange) &&
               sizeof(Command) % alignof(BoundRange) == 0);
 static_assert(std::is_trivially_copyable_v<Command> && std::is_trivially_copyable_v<BoundRange>);
+
+#ifdef HOLDFAST_ABLATIONS
+// One place for the parameters of all dispatches of a pipeline; see
+// Ablation::shared_parameter_slot.
+const std::byte* share_parameters(const Pipeline& pipeline, std::span<const std::byte> bytes) {
+  struct Places {
+    sync::LeafMutex mutex;
+    std::map<ResourceId, std::vector<std::byte>> all;
+  };
+  static NeverDestroyed<Places> places;
+  Places& p = places.get();
+  const sync::LeafLock lock(p.mutex);
+  std::vector<std::byte>& place = p.all[pipeline.id()];
+  place.resize(pipeline.parameter_bytes().value);
+  std::copy(bytes.begin(), bytes.end(), place.begin());
+  return place.data();
+}
+#endif
 
 }  // namespace
 
@@ -299,7 +321,7 @@ void CommandList::dispatch_checked(const Ref<Pipeline>& pipeline, std::span<cons
   if (!ablated(Ablation::pipelines_not_held) && !trusts_cache) hold(*pipeline);
 #ifdef HOLDFAST_ABLATIONS
   if (ablated(Ablation::shared_parameter_slot)) {
-    command.shared_parameters = pipeline->share_parameters(parameters.bytes);
+    command.shared_parameters = share_parameters(*pipeline, parameters.bytes);
   }
 #endif
 }

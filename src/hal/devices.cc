@@ -2,13 +2,18 @@
 
 #include <fmt/format.h>
 
+#include <array>
+#include <optional>
+
 #include "holdfast/base/env.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/adversary/adversary_device.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/validate/validate_device.h"
+#ifdef HOLDFAST_HAS_VULKAN
 #include "holdfast/hal/vulkan/vulkan_device.h"
+#endif
 
 namespace holdfast::hal {
 namespace {
@@ -42,16 +47,47 @@ size_t end_of_name(std::string_view text) {
                   name, known));
 }
 
-// `immediate`: for a wrapper that decides itself when something runs.
+// A kind of device: NAME is the best of them, NAME:SELECTOR another.
+struct Kind {
+  std::string_view name;
+  // `immediate`: for a wrapper that decides itself when something runs. Null where the selector
+  // means nothing to it.
+  Ref<Device> (*open)(std::optional<std::string_view> selector, bool immediate);
+  std::vector<DeviceListing> (*list)();
+};
+
+Ref<Device> open_cpu(std::optional<std::string_view> selector, bool immediate) {
+  if (selector) return {};
+  return CpuDevice::open({.immediate = immediate, .recycles_memory = immediate});
+}
+std::vector<DeviceListing> list_cpu() {
+  return {{"cpu", fmt::format("the host CPU, {} hardware threads", sync::hardware_threads())}};
+}
+
+#ifdef HOLDFAST_HAS_VULKAN
+Ref<Device> open_vulkan(std::optional<std::string_view> selector, bool immediate) {
+  VulkanOptions options;
+  options.device = selector.value_or("");
+  options.immediate = immediate;
+  return VulkanDevice::open(options).or_raise();
+}
+#endif
+
+// A new kind of device is a line here.
+constexpr std::array kKinds{
+    Kind{"cpu", open_cpu, list_cpu},
+#ifdef HOLDFAST_HAS_VULKAN
+    Kind{"vulkan", open_vulkan, list_vulkan_devices},
+#endif
+};
+
 Ref<Device> open_bare(std::string_view name, bool immediate) {
-  if (name == "cpu") {
-    return CpuDevice::open({.immediate = immediate, .recycles_memory = immediate});
-  }
-  if (name == "vulkan" || name.starts_with("vulkan:")) {
-    VulkanOptions options;
-    if (name != "vulkan") options.device = name.substr(std::string_view("vulkan:").size());
-    options.immediate = immediate;
-    return VulkanDevice::open(options).or_raise();
+  const std::string_view kind_name = name.substr(0, name.find(':'));
+  for (const Kind& kind : kKinds) {
+    if (kind.name != kind_name) continue;
+    std::optional<std::string_view> selector;
+    if (kind_name.size() < name.size()) selector = name.substr(kind_name.size() + 1);
+    if (Ref<Device> opened = kind.open(selector, immediate)) return opened;
   }
   if (const auto wrapped = inside(name, "adversary")) {
     const size_t end = end_of_name(*wrapped);
@@ -68,9 +104,10 @@ Ref<Device> open_bare(std::string_view name, bool immediate) {
 }  // namespace
 
 std::vector<DeviceListing> list_devices() {
-  std::vector<DeviceListing> all{
-      {"cpu", fmt::format("the host CPU, {} hardware threads", sync::hardware_threads())}};
-  for (DeviceListing& device : list_vulkan_devices()) all.push_back(std::move(device));
+  std::vector<DeviceListing> all;
+  for (const Kind& kind : kKinds) {
+    for (DeviceListing& device : kind.list()) all.push_back(std::move(device));
+  }
   return all;
 }
 

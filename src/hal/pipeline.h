@@ -103,15 +103,6 @@ class Pipeline : public Resource {
   Bytes parameter_bytes() const noexcept { return parameter_bytes_; }
   std::string describe() const override;
 
-#ifdef HOLDFAST_ABLATIONS
-  // Puts the bytes where all dispatches read theirs; see Ablation::shared_parameter_slot.
-  const std::byte* share_parameters(std::span<const std::byte> bytes) const {
-    shared_parameters_.resize(parameter_bytes_.value);
-    std::copy(bytes.begin(), bytes.end(), shared_parameters_.begin());
-    return shared_parameters_.data();
-  }
-#endif
-
  protected:
   Pipeline(DeviceId device, std::string name, uint32_t bindings, Bytes parameter_bytes,
            BindingLimits limits = {})
@@ -124,9 +115,6 @@ class Pipeline : public Resource {
   uint32_t bindings_;
   Bytes parameter_bytes_;
   BindingLimits limits_;
-#ifdef HOLDFAST_ABLATIONS
-  mutable std::vector<std::byte> shared_parameters_;
-#endif
 };
 
 template <typename T>

@@ -105,14 +105,6 @@ std::optional<std::string> check_native(const Native& native,
 
 }  // namespace
 
-const char* to_string(Target target) {
-  switch (target) {
-    case Target::cpp: return "cpp";
-    case Target::cuda: return "cuda";
-  }
-  return "unknown";
-}
-
 const char* to_string(NativeKind kind) {
   switch (kind) {
     case NativeKind::cpp: return "cpp";

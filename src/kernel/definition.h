@@ -13,10 +13,6 @@
 
 namespace holdfast::kernel {
 
-// Languages that kernel text is made into.
-enum class Target : uint8_t { cpp, cuda };
-const char* to_string(Target target);
-
 // What math functions and the optimizer may do. Fast: as -ffast-math; the body sees __FAST_MATH__.
 enum class MathMode : uint8_t { safe, fast };
 

@@ -42,7 +42,7 @@ struct LaunchBlock {
   uint32_t grid[3];              // threads
   uint32_t group[3];             // threads of a whole threadgroup
   uint32_t first_group[3];       // added to the group's position: grids dispatched in parts
-  uint32_t groups_per_dispatch;  // on the CPU: threadgroups that one group of the device runs
+  uint32_t groups_per_dispatch;  // threadgroups that one group of the device runs; see Target::cut
 };
 static_assert(sizeof(LaunchBlock) == 40);
 

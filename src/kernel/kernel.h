@@ -4,10 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/kernel/cache/variant_cache.h"
+#include "holdfast/base/id.h"
 #include "holdfast/kernel/definition.h"
+#include "holdfast/kernel/interface.h"
 
 namespace holdfast::kernel {
+
+struct KernelTag {};
+using KernelId = Id<KernelTag>;  // of a Kernel object; never reused
 
 // A checked definition with an identity of its own: cheap to copy, immutable, thread-safe.
 class Kernel {

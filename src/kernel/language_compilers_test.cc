@@ -5,9 +5,9 @@
 #include <filesystem>
 
 #include "holdfast/base/sanitizers.h"
-#include "holdfast/kernel/compilers/cpp_compiler.h"
 #include "holdfast/kernel/compilers/subprocess.h"
 #include "holdfast/kernel/language_rig_test.h"
+#include "holdfast/kernel/targets/cpu/cpp_compiler.h"
 #include "holdfast/testing/variable.h"
 
 namespace holdfast::kernel {

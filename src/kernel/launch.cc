@@ -5,34 +5,26 @@
 #include <algorithm>
 #include <boost/container/small_vector.hpp>
 #include <cstring>
+#include <type_traits>
 
 #include "holdfast/base/env.h"
 #include "holdfast/base/log.h"
 #include "holdfast/base/rounding.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/kernel/cache/variant_cache.h"
 #include "holdfast/kernel/native.h"
+#include "holdfast/kernel/refusals.h"
+#include "holdfast/kernel/targets/target.h"
 
 namespace holdfast::kernel {
 namespace {
-
-// Threads that one group of the CPU device runs: enough that calling it costs little beside
-// them, few enough that several host threads share a grid (bench row cpu_kernel).
-constexpr uint64_t kThreadsPerDispatch = 16384;
-// The same where threads are fibers, each of which costs much more.
-constexpr uint64_t kFibersPerDispatch = 512;
 
 using ParameterBytes = boost::container::small_vector<std::byte, 512>;
 
 uint32_t rank_for_code(const Kernel& kernel, ArgumentGroup group, size_t index, size_t rank) {
   if (kernel.uses_rank(group, index)) return static_cast<uint32_t>(rank);
   return group == ArgumentGroup::input && rank == 0 ? 0 : 1;
-}
-
-[[noreturn]] void refuse(const Kernel& kernel, std::string_view label, const std::string& why) {
-  throw UsageError(label.empty() ? fmt::format("kernel '{}': {}", kernel.name(), why)
-                                 : fmt::format("kernel '{}', labelled {}: {}", kernel.name(),
-                                               shown(label), why));
 }
 
 // Of a group that is not too large.
@@ -49,18 +41,10 @@ struct Bound {
 };
 
 void check_counts(const Kernel& kernel, const Launch& launch) {
-  const auto check = [&](const char* what, const std::vector<std::string>& names, size_t given) {
-    if (names.size() == given) return;
-    std::string list;
-    for (const std::string& name : names) list += (list.empty() ? "" : ", ") + shown(name);
-    refuse(kernel, launch.label,
-           fmt::format("{} {}{} given, and it has {}{}{}", given, what, given == 1 ? "" : "s",
-                       names.size(), names.empty() ? "" : ": ", list));
-  };
   const Definition& d = kernel.definition();
-  check("input", d.inputs, launch.inputs.size());
-  check("output", d.outputs, launch.outputs.size());
-  check("in_place argument", d.in_place, launch.in_place.size());
+  check_count(kernel, launch.label, "input", d.inputs, launch.inputs.size());
+  check_count(kernel, launch.label, "output", d.outputs, launch.outputs.size());
+  check_count(kernel, launch.label, "in_place argument", d.in_place, launch.in_place.size());
 }
 
 class CheckedLaunch {
@@ -208,9 +192,17 @@ void check_group(const Kernel& kernel, const Launch& launch, const Variant& vari
                      own.x, own.y, own.z, given.x, given.y, given.z));
 }
 
-// A dispatch, whoever records it.
+// The groups of a grid whose last ones may be smaller.
+hal::Groups whole_groups(const Size3& grid, const Size3& group) {
+  const auto along = [](uint32_t threads, uint32_t each) {
+    return static_cast<uint32_t>(ceil_div<uint64_t>(threads, each));
+  };
+  return {along(grid.x, group.x), along(grid.y, group.y), along(grid.z, group.z)};
+}
+
+// A launch, whoever records it.
 template <typename Recorder>
-void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
+void record(Recorder& recorder, const Target& target, const Kernel& kernel, const Launch& launch,
             const CheckedLaunch& checked, const Variant& variant) {
   check_group(kernel, launch, variant);
   const Interface& interface = variant.interface;
@@ -227,38 +219,42 @@ void record(Recorder& recorder, const Kernel& kernel, const Launch& launch,
   }
   if (launch.grid.empty()) return;
 
-  const Size3& grid = launch.grid;
-  const Size3& group = launch.threadgroup;
-  const uint64_t x = ceil_div<uint64_t>(grid.x, group.x);
-  const uint64_t y = ceil_div<uint64_t>(grid.y, group.y);
-  const uint64_t z = ceil_div<uint64_t>(grid.z, group.z);
-  hal::Groups groups{static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)};
-
   ParameterBytes parameters(interface.parameter_bytes.value, boost::container::default_init);
   std::memset(parameters.data(), 0, parameters.size());
   fill_fields(parameters, interface, {bounds.data(), bounds.size()}, launch.params);
-  if (interface.has_launch_block) {
-    const uint64_t threads =
-        (interface.cooperation == Cooperation::barriers ? kFibersPerDispatch
-                                                        : kThreadsPerDispatch) /
-        std::max(launch.work_per_thread, 1U);
-    uint64_t total = 0;
-    if (__builtin_mul_overflow(x * y, z, &total) || total > (uint64_t{1} << 62)) {
-      refuse(kernel, launch.label, "a grid of more than 2^62 threadgroups");
-    }
-    const uint64_t per_dispatch = std::clamp<uint64_t>(
-        std::max(threads / threads_of(group), ceil_div<uint64_t>(total, 0x7fffffff)), 1,
-        0xffffffff);
-    const LaunchBlock block{{grid.x, grid.y, grid.z},
-                            {group.x, group.y, group.z},
-                            {0, 0, 0},
-                            static_cast<uint32_t>(per_dispatch)};
-    store(parameters, {}, block);
-    groups = {static_cast<uint32_t>(ceil_div<uint64_t>(total, per_dispatch)), 1, 1};
+  const auto dispatch = [&](auto& to, const hal::Groups& groups) {
+    to.dispatch(variant.pipeline, {bindings.data(), bindings.size()},
+                std::span<const std::byte>(parameters.data(), parameters.size()), groups,
+                launch.label.empty() ? std::string_view(kernel.name()) : launch.label);
+  };
+  if (!interface.has_launch_block) {
+    dispatch(recorder, whole_groups(launch.grid, launch.threadgroup));
+    return;
   }
-  recorder.dispatch(variant.pipeline, {bindings.data(), bindings.size()},
-                    std::span<const std::byte>(parameters.data(), parameters.size()), groups,
-                    launch.label.empty() ? std::string_view(kernel.name()) : launch.label);
+  DispatchParts parts;
+  const LaunchShape shape{launch.grid, launch.threadgroup, launch.work_per_thread};
+  if (const Failure refused = target.cut(interface, shape, parts)) {
+    refuse(kernel, launch.label, refused.message());
+  }
+  const auto dispatch_all = [&](auto& to) {
+    for (const DispatchPart& part : parts) {
+      store(parameters, {}, part.block);
+      dispatch(to, part.groups);
+      // The next part leaves what this one wrote as it is.
+      for (hal::Binding& b : bindings) {
+        if (b.access == hal::Access::write) b.access = hal::Access::read_write;
+      }
+    }
+  };
+  if constexpr (std::is_same_v<Recorder, runtime::Stream>) {
+    if (parts.size() > 1) {  // all of them or none
+      runtime::Transaction transaction = recorder.begin();
+      dispatch_all(transaction);
+      transaction.commit();
+      return;
+    }
+  }
+  dispatch_all(recorder);
 }
 
 SignatureKey key_of(const Kernel& kernel, const Launch& launch) {
@@ -346,19 +342,21 @@ KernelRuntime::KernelRuntime(const Ref<runtime::Context>& context)
     : KernelRuntime(context, Options{}) {}
 
 KernelRuntime::KernelRuntime(const Ref<runtime::Context>& context, Options options)
-    : device_(context->device()), fork_generation_(sync::fork_generation()) {
-  generate_.bounds = options.bounds || env::flag("HOLDFAST_BOUNDS").value_or(false);
-  switch (device_->info().module_form) {
-    case hal::ModuleForm::host_function: natives_ = {NativeKind::cpp}; break;
-    case hal::ModuleForm::spirv:
-      natives_ = {NativeKind::spirv, NativeKind::glsl};
-      generates_ = false;
-      break;
-  }
-  if (!options.toolchain) options.toolchain = make_toolchain(device_->info());
-  cache_ = std::make_unique<VariantCache>(device_, std::move(options.toolchain),
-                                          std::move(options.disk), options.limits);
+    : device_(context->device()),
+      fork_generation_(sync::fork_generation()),
+      bounds_(options.bounds || env::flag("HOLDFAST_BOUNDS").value_or(false)) {
+  target_ = options.target ? std::move(options.target) : make_target(device_->info());
+  cache_ =
+      std::make_unique<VariantCache>(device_, target_, std::move(options.disk), options.limits);
 }
+
+KernelRuntime::~KernelRuntime() = default;
+
+std::shared_ptr<DiskCache> KernelRuntime::usual_disk() { return DiskCache::from_environment(); }
+
+CacheStats KernelRuntime::stats() const { return cache_->stats(); }
+void KernelRuntime::clear() { cache_->clear(); }
+void KernelRuntime::set_limits(CacheLimits limits) { cache_->set_limits(limits); }
 
 Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
                                            const CallSignature& signature) const {
@@ -383,22 +381,23 @@ Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
   job.kernel = definition.name;
   job.variant = describe(definition, used);
   job.verbose = definition.verbose;
-  if (const Native* native = find_native(definition, natives_)) {
+  if (const Native* native = find_native(definition, target_->natives())) {
     job.native = std::make_shared<Native>(*native);
     job.constants = used.constants;
     job.code = native_interface(definition, used, *native);
     return checked(std::move(job));
   }
-  if (!generates_ || definition.source.empty()) {
-    return Failure(
-        ErrorCode::unsupported,
-        fmt::format("kernel '{}' cannot run on device '{}': {}", definition.name,
-                    device_->info().name,
-                    generates_ ? "it has no body, and none of its natives is for this device"
-                               : "kernel text is not compiled for it; give the kernel a native of "
-                                 "kind glsl or spirv"));
+  const auto cannot_run = [&](std::string_view why) {
+    return Failure(ErrorCode::unsupported, fmt::format("kernel '{}' cannot run on device '{}': {}",
+                                                       definition.name, device_->info().name, why));
+  };
+  if (definition.source.empty()) {
+    return cannot_run("it has no body, and none of its natives is for this device");
   }
-  job.code = generate(definition, normal(kernel, std::move(used)), generate_);
+  Result<GeneratedKernel> code =
+      target_->generate(definition, normal(kernel, std::move(used)), {bounds_});
+  if (!code) return cannot_run(code.failure().message());
+  job.code = std::move(code).value();
   return checked(std::move(job));
 }
 
@@ -445,31 +444,29 @@ SignatureKey KernelRuntime::key(const Kernel& kernel, const Launch& launch) cons
   return key_of(kernel, launch);
 }
 
-VariantCache::Wanted KernelRuntime::want(const Kernel& kernel, const Launch& launch) {
-  check_usable();
-  check_counts(kernel, launch);
-  return {kernel.id(), key_of(kernel, launch),
-          [this, kernel, signature = signature_of(launch)] { return make_job(kernel, signature); }};
+std::function<Result<CompileJob>()> KernelRuntime::job_maker(const Kernel& kernel,
+                                                             const Launch& launch) {
+  return [this, kernel, signature = signature_of(launch)] { return make_job(kernel, signature); };
 }
 
 void KernelRuntime::launch(runtime::Transaction& transaction, const Kernel& kernel,
                            const Launch& launch, const Variant& variant) {
   check_usable();
   const CheckedLaunch checked(kernel, launch, device_->info());
-  record(transaction, kernel, launch, checked, variant);
+  record(transaction, *target_, kernel, launch, checked, variant);
 }
 
 void KernelRuntime::launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch) {
   check_usable();
   const CheckedLaunch checked(kernel, launch, device_->info());
-  record(stream, kernel, launch, checked, *variant_for(kernel, launch));
+  record(stream, *target_, kernel, launch, checked, *variant_for(kernel, launch));
 }
 
 void KernelRuntime::launch(runtime::Transaction& transaction, const Kernel& kernel,
                            const Launch& launch) {
   check_usable();
   const CheckedLaunch checked(kernel, launch, device_->info());
-  record(transaction, kernel, launch, checked, *variant_for(kernel, launch));
+  record(transaction, *target_, kernel, launch, checked, *variant_for(kernel, launch));
 }
 
 std::vector<Failure> KernelRuntime::warm_up(const Kernel& kernel,

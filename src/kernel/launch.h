@@ -1,17 +1,27 @@
 #pragma once
 
-#include <array>
+#include <functional>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "holdfast/base/sync/mutex.h"
+#include "holdfast/kernel/cache/cache_limits.h"
 #include "holdfast/kernel/kernel.h"
+#include "holdfast/kernel/signature.h"
 #include "holdfast/kernel/size3.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::kernel {
+
+class DiskCache;
+class SignatureKey;
+class Target;
+class Variant;
+class VariantCache;
+struct CompileJob;
 
 // Memory with a type and a shape, as an argument of a kernel. Everything is borrowed for the call.
 struct ArrayRef {
@@ -50,46 +60,55 @@ void check_threadgroup(const Kernel& kernel, std::string_view label, const Size3
 // The kernels of one Context: variants in memory and on disk. Thread-safe; keeps the Context's
 // device alive, not the Context. In a forked child every call raises UsageError.
 class KernelRuntime {
+  static std::shared_ptr<DiskCache> usual_disk();
+
  public:
   struct Options {
     CacheLimits limits{};
-    std::shared_ptr<Toolchain> toolchain{};  // by default the device's
-    std::shared_ptr<DiskCache> disk = DiskCache::from_environment();
-    bool bounds = false;  // HOLDFAST_BOUNDS=1 has the same effect
+    std::shared_ptr<Target> target{};                // null: the one for the device
+    std::shared_ptr<DiskCache> disk = usual_disk();  // as the environment says; null: none
+    bool bounds = false;                             // HOLDFAST_BOUNDS=1 has the same effect
   };
   explicit KernelRuntime(const Ref<runtime::Context>& context);
   KernelRuntime(const Ref<runtime::Context>& context, Options options);
+  ~KernelRuntime();
+  KernelRuntime(const KernelRuntime&) = delete;
+  KernelRuntime& operator=(const KernelRuntime&) = delete;
 
   // Compiles what is missing, then records one dispatch. An output whose elements have gaps between
   // them keeps what lies there, and so counts as read too. UsageError before anything is compiled
   // or recorded: an argument of another count, a shape that does not fit in its memory, a
   // threadgroup that is empty or larger than the device allows, an output that shares bytes with
   // another argument, and all that check() finds. A constant that nothing uses changes nothing, and
-  // is noted once (topic kernels). Compile errors: see Toolchain. UsageError, too, for a
+  // is noted once (topic kernels). Compile errors: see Target. UsageError, too, for a
   // threadgroup other than the native's own. Nothing is recorded then.
   void launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch);
   void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch);
 
-  // The steps of launch(), for those who compile at another time than they record. A launch whose
-  // arguments have no memory yet can be looked for and wanted.
-  // What finds it in cache(). UsageError for arguments of another count.
-  SignatureKey key(const Kernel& kernel, const Launch& launch) const;
-  // What cache().get() and warm_up() take. Keeps nothing of the launch.
-  VariantCache::Wanted want(const Kernel& kernel, const Launch& launch);
-  // The variant must be the launch's.
-  void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch,
-              const Variant& variant);
-
-  // Only compiles: the variant that such a launch would use.
-  Ref<const Variant> prepare(const Kernel& kernel, const Launch& launch);
   // Compiles ahead, in parallel. A Failure for each signature, in order; none where it is there.
   std::vector<Failure> warm_up(const Kernel& kernel, std::span<const CallSignature> signatures);
   // The text that the call would be compiled from, with its preamble.
   std::string generated_text(const Kernel& kernel, const CallSignature& signature) const;
 
+  CacheStats stats() const;
+  // Drops every compiled kernel that nothing recorded needs.
+  void clear();
+  void set_limits(CacheLimits limits);
+
+  // For the other parts of Holdfast, which may compile at another time than they record; see
+  // Resolver. The variant must be the launch's.
+  void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch,
+              const Variant& variant);
+  // Only compiles: the variant that such a launch would use.
+  Ref<const Variant> prepare(const Kernel& kernel, const Launch& launch);
   VariantCache& cache() noexcept { return *cache_; }
 
  private:
+  friend class Resolver;
+  // What finds it in cache(). UsageError for arguments of another count.
+  SignatureKey key(const Kernel& kernel, const Launch& launch) const;
+  // What cache().get() takes. Keeps nothing of the launch.
+  std::function<Result<CompileJob>()> job_maker(const Kernel& kernel, const Launch& launch);
   Result<CompileJob> make_job(const Kernel& kernel, const CallSignature& signature) const;
   void check_usable() const;
   Ref<const Variant> variant_for(const Kernel& kernel, const Launch& launch);
@@ -97,9 +116,8 @@ class KernelRuntime {
 
   Ref<hal::Device> device_;
   uint32_t fork_generation_;
-  GenerateOptions generate_;
-  std::vector<NativeKind> natives_;                     // that the device takes, best first
-  bool generates_ = true;                               // whether text can be generated for it
+  std::shared_ptr<Target> target_;
+  bool bounds_;
   mutable sync::Guarded<std::set<std::string>> noted_;  // "KERNEL CONSTANT"
   std::unique_ptr<VariantCache> cache_;
 };

@@ -9,14 +9,15 @@
 
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/kernel/cache/variant_cache.h"
 #include "holdfast/testing/temporary_folder.h"
 
 namespace holdfast::kernel {
 namespace {
 
 // One thread runs everything, so that a kernel is compared with a loop.
-struct Fixture {
-  explicit Fixture(KernelRuntime::Options options = {.disk = nullptr})
+struct LaunchFixture {
+  explicit LaunchFixture(KernelRuntime::Options options = {.disk = nullptr})
       : kernels(context, std::move(options)) {}
   Ref<runtime::Context> context =
       runtime::Context::create(hal::CpuDevice::open({.queues = 1, .helpers = 0}));
@@ -57,7 +58,7 @@ struct AxpyCall {
 
 // What finding a compiled variant adds to a call: its signature is made and looked up.
 void hit_path(benchmark::State& state) {
-  Fixture f;
+  LaunchFixture f;
   const Kernel kernel = axpy();
   const AxpyCall call(*f.stream, 1024);
   benchmark::DoNotOptimize(f.kernels.prepare(kernel, call.launch()));
@@ -69,7 +70,7 @@ BENCHMARK(hit_path)->Name("kernel_hit_path/ours");
 // The whole call, recorded; the reference records the same dispatch of the same pipeline.
 void recorded_call(benchmark::State& state, bool through_kernel) {
   constexpr int batch = 1000;
-  Fixture f;
+  LaunchFixture f;
   const Kernel kernel = axpy();
   const AxpyCall call(*f.stream, 1);
   const Ref<const Variant> variant = f.kernels.prepare(kernel, call.launch());
@@ -106,17 +107,17 @@ void first_call(benchmark::State& state, bool on_disk) {
   const auto stream = context->new_stream();
   const AxpyCall call(*stream, 1024);
   const Kernel kernel = axpy();
-  const auto toolchain = make_toolchain(context->device()->info());
+  const auto target = make_target(context->device()->info());
   {
     // The compiler's version is asked for once in a process.
-    KernelRuntime warm(
-        context, {.toolchain = toolchain, .disk = std::make_shared<DiskCache>(folder.path())});
+    KernelRuntime warm(context,
+                       {.target = target, .disk = std::make_shared<DiskCache>(folder.path())});
     benchmark::DoNotOptimize(warm.prepare(kernel, call.launch()));
   }
   for (auto _ : state) {
-    KernelRuntime kernels(context,
-                          {.toolchain = toolchain,
-                           .disk = on_disk ? std::make_shared<DiskCache>(folder.path()) : nullptr});
+    KernelRuntime kernels(
+        context,
+        {.target = target, .disk = on_disk ? std::make_shared<DiskCache>(folder.path()) : nullptr});
     benchmark::DoNotOptimize(kernels.prepare(kernel, call.launch()));
   }
   stream->synchronize();
@@ -128,7 +129,7 @@ BENCHMARK_CAPTURE(first_call, cold, false)->Name("kernel_cold_compile/ours")->Us
 // Real variants of one kernel, compiled ahead, per variant; the reference compiles them one by one.
 void many_variants(benchmark::State& state, bool ahead, size_t variants) {
   for (auto _ : state) {
-    Fixture f;
+    LaunchFixture f;
     const Kernel kernel({.name = "shift",
                          .inputs = {"x"},
                          .outputs = {"y"},
@@ -146,7 +147,7 @@ void many_variants(benchmark::State& state, bool ahead, size_t variants) {
         benchmark::DoNotOptimize(f.kernels.warm_up(kernel, {&signature, 1}));
       }
     }
-    if (f.kernels.cache().stats().compiles != variants) state.SkipWithError("not all compiled");
+    if (f.kernels.stats().compiles != variants) state.SkipWithError("not all compiled");
   }
   state.counters["per"] = static_cast<double>(variants);
 }
@@ -198,7 +199,7 @@ using ByHand = void (*)(float, const float*, const float*, float*, uint32_t);
 void cpu_kernel(benchmark::State& state, const char* body, ByHand by_hand) {
   constexpr int64_t n = 1 << 16;
   constexpr int batch = 200;  // so that waking and waiting at its ends does not count
-  Fixture f;
+  LaunchFixture f;
   const Kernel kernel =
       body != nullptr
           ? Kernel({.name = "polynomial", .inputs = {"x", "y"}, .outputs = {"z"}, .source = body})

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "holdfast/base/log.h"
-#include "holdfast/kernel/compilers/glsl_compiler.h"
 #include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/kernel/targets/vulkan/glsl_compiler.h"
 #include "holdfast/testing/vulkan.h"
 
 namespace holdfast::kernel {
@@ -88,7 +88,7 @@ TEST_F(LaunchTest, a_refused_launch_names_the_kernel_and_compiles_nothing) {
   const std::array<Param, 1> unknown{{{"M", 3}}};
   EXPECT_THAT(refusal(twice, {.inputs = inputs, .outputs = outputs, .params = unknown}),
               AllOf(HasSubstr("'twice'"), HasSubstr("M")));
-  EXPECT_EQ(rig.toolchain->compiles(), 0U);
+  EXPECT_EQ(rig.target->compiles(), 0U);
 }
 
 TEST_F(LaunchTest, a_label_is_shown_whole_escaped_and_not_longer_than_a_line) {
@@ -283,7 +283,7 @@ TEST_F(LaunchTest, a_constant_that_nothing_uses_is_noted_once_and_makes_no_code_
   logging::set_sink(before);
   ASSERT_EQ(notes.size(), 1U);
   EXPECT_THAT(notes[0], AllOf(HasSubstr("'twice'"), HasSubstr("the constant 'UNUSED'")));
-  EXPECT_EQ(rig.toolchain->compiles(), 1U);
+  EXPECT_EQ(rig.target->compiles(), 1U);
 }
 
 TEST_F(LaunchTest, an_output_with_gaps_does_not_pass_off_as_good_what_a_failed_list_left_there) {
@@ -337,7 +337,7 @@ TEST_F(LaunchTest, a_rank_that_the_code_does_not_use_makes_no_variant) {
     rig.kernels.launch(*stream, twice, {.inputs = inputs, .outputs = outputs, .grid = {4, 1, 1}});
     EXPECT_THAT(values_of<float>(*stream, y), ElementsAre(2, 4, 6, 8));
   }
-  EXPECT_EQ(rig.toolchain->compiles(), 1U);
+  EXPECT_EQ(rig.target->compiles(), 1U);
 }
 
 TEST_F(LaunchTest, as_many_dimensions_as_there_may_be_are_taken) {
@@ -406,7 +406,7 @@ TEST_F(LaunchTest, a_body_can_lie_in_a_file_which_messages_then_name) {
 }
 
 TEST_F(LaunchTest, an_index_out_of_bounds_fails_the_list_and_names_all) {
-  KernelRuntime checked(rig.context, {.toolchain = rig.toolchain, .disk = nullptr, .bounds = true});
+  KernelRuntime checked(rig.context, {.target = rig.target, .disk = nullptr, .bounds = true});
   const Kernel over({.name = "over",
                      .inputs = {"x"},
                      .outputs = {"y"},
@@ -452,9 +452,9 @@ TEST_F(LaunchTest, signatures_compiled_ahead_are_found_by_calls) {
   ASSERT_EQ(failures.size(), 2U);
   EXPECT_FALSE(failures[0]);
   EXPECT_TRUE(failures[1]);
-  EXPECT_EQ(rig.toolchain->compiles(), 1U);
+  EXPECT_EQ(rig.target->compiles(), 1U);
   run_elementwise(rig, *stream, twice, floats({1}), room(1));
-  EXPECT_EQ(rig.toolchain->compiles(), 1U);
+  EXPECT_EQ(rig.target->compiles(), 1U);
 }
 
 TEST_F(LaunchTest, compiling_ahead_refuses_counts_that_differ) {
@@ -487,7 +487,7 @@ TEST_F(LaunchTest, limits_of_devices_are_known_before_anything_is_compiled) {
   const std::array outputs{y.ref()};
   EXPECT_THAT(refusal(many, {.outputs = outputs, .params = params}),
               AllOf(HasSubstr("'many'"), HasSubstr("4.0 KiB")));
-  EXPECT_EQ(rig.toolchain->compiles(), 0U);
+  EXPECT_EQ(rig.target->compiles(), 0U);
 }
 
 TEST_F(LaunchTest, a_folder_is_no_body) {
@@ -512,7 +512,7 @@ TEST_F(LaunchTest, a_forked_child_is_refused_at_once) {
   int status = -1;
   waitpid(child, &status, 0);
   EXPECT_EQ(status, 0);
-  EXPECT_EQ(rig.toolchain->compiles(), 0U);
+  EXPECT_EQ(rig.target->compiles(), 0U);
 }
 
 TEST_F(LaunchTest, native_text_of_the_cpu_runs_as_it_is_with_constants_as_macros) {
@@ -601,7 +601,7 @@ TEST(LaunchOnVulkan, native_glsl_runs_and_a_body_is_refused_with_a_sentence_on_v
       kernels.launch(*stream, body, launch);
       ADD_FAILURE() << "a body was taken";
     } catch (const UnsupportedError& error) {
-      EXPECT_THAT(error.what(), AllOf(HasSubstr("'body'"), HasSubstr("glsl or spirv")));
+      EXPECT_THAT(error.what(), AllOf(HasSubstr("'body'"), HasSubstr("spirv or glsl")));
     }
   }
   EXPECT_EQ(world.failure(), "");

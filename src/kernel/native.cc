@@ -30,54 +30,22 @@ BindingUse use_of(const Definition& definition, std::string_view name) {
           definition.atomic_outputs ? hal::Access::read_write : hal::Access::write};
 }
 
-const char* type_name(NativeKind kind, Dtype dtype) {
-  constexpr std::array<const char*, kDtypes> kGlsl{
-      "bool",    "int8_t",   "uint8_t",   "int16_t",  "uint16_t", "int",   "uint",
-      "int64_t", "uint64_t", "float16_t", "bfloat16", "float",    "double"};
-  constexpr std::array<const char*, kDtypes> kCpp{
-      "bool", "signed char",   "unsigned char", "short",  "unsigned short", "int",   "unsigned",
-      "long", "unsigned long", "_Float16",      "__bf16", "float",          "double"};
-  return (kind == NativeKind::glsl ? kGlsl : kCpp)[static_cast<size_t>(dtype)];
-}
-
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> native_macros(
-    const Native& native, std::span<const Constant> constants) {
-  std::vector<std::pair<std::string, std::string>> macros;
+Macros native_macros(std::span<const Constant> constants, const DtypeNames& types) {
+  Macros macros;
   for (const Constant& constant : constants) {
-    if (native.kind == NativeKind::glsl && index_in(native.constants, constant.name)) continue;
     std::string value;
     if (const bool* truth = std::get_if<bool>(&constant.value)) {
       value = *truth ? "1" : "0";
     } else if (const Dtype* dtype = std::get_if<Dtype>(&constant.value)) {
-      value = type_name(native.kind, *dtype);
+      value = types[static_cast<size_t>(*dtype)];
     } else {
       value = fmt::format("({})", std::get<int64_t>(constant.value));
     }
     macros.emplace_back(constant.name, std::move(value));
   }
   return macros;
-}
-
-Result<std::vector<hal::SpirvModule::Constant>> native_specialization(
-    std::string_view kernel, const Native& native, std::span<const Constant> constants) {
-  std::vector<hal::SpirvModule::Constant> result;
-  for (const Constant& constant : constants) {
-    const auto id = index_in(native.constants, constant.name);
-    if (!id && native.kind == NativeKind::glsl) continue;
-    if (!id || std::holds_alternative<Dtype>(constant.value)) {
-      return Failure(ErrorCode::usage,
-                     fmt::format("kernel '{}': its native {} takes no constant {}; name it in "
-                                 "Native::constants, where it is a number or a truth value",
-                                 kernel, to_string(native.kind), shown(constant.name)));
-    }
-    const bool* const truth = std::get_if<bool>(&constant.value);
-    const int64_t number = truth != nullptr ? int64_t{*truth} : std::get<int64_t>(constant.value);
-    const bool narrow = number >= INT32_MIN && number <= int64_t{UINT32_MAX};
-    result.push_back({*id, static_cast<uint64_t>(number), narrow ? 4U : 8U});
-  }
-  return result;
 }
 
 GeneratedKernel native_interface(const Definition& definition, const CallSignature& signature,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
 #include <utility>
@@ -15,13 +16,11 @@ namespace holdfast::kernel {
 GeneratedKernel native_interface(const Definition& definition, const CallSignature& signature,
                                  const Native& native);
 
-// The constants of a call as macros of a native text: name and replacement. Of GLSL without those
-// that Native::constants names: they are specialized.
-std::vector<std::pair<std::string, std::string>> native_macros(const Native& native,
-                                                               std::span<const Constant> constants);
-// As specialization constants: of a module all of them, of a text those that Native::constants
-// names. A Failure says which cannot be one.
-Result<std::vector<hal::SpirvModule::Constant>> native_specialization(
-    std::string_view kernel, const Native& native, std::span<const Constant> constants);
+// Names of dtypes in a language, by Dtype.
+using DtypeNames = std::array<const char*, kDtypes>;
+// Names and replacements.
+using Macros = std::vector<std::pair<std::string, std::string>>;
+// The constants of a call as macros of a native text.
+Macros native_macros(std::span<const Constant> constants, const DtypeNames& types);
 
 }  // namespace holdfast::kernel

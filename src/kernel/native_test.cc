@@ -7,9 +7,7 @@ namespace holdfast::kernel {
 namespace {
 
 using hal::Access;
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::Pair;
 
 Definition three_groups() {
@@ -67,43 +65,12 @@ TEST(Native, its_pragmas_decide_how_it_is_compiled) {
 
 TEST(Native, constants_are_macros_of_its_text) {
   const std::vector<Constant> constants{
-      {"YES", true}, {"NO", false}, {"MINUS", -3}, {"T", Dtype::uint16}, {"B", Dtype::bfloat16}};
-  EXPECT_THAT(native_macros({.kind = NativeKind::glsl}, constants),
-              ElementsAre(Pair("YES", "1"), Pair("NO", "0"), Pair("MINUS", "(-3)"),
-                          Pair("T", "uint16_t"), Pair("B", "bfloat16")));
-  EXPECT_THAT(native_macros({.kind = NativeKind::cpp, .constants = {"NO"}}, constants),
-              ElementsAre(Pair("YES", "1"), Pair("NO", "0"), Pair("MINUS", "(-3)"),
-                          Pair("T", "unsigned short"), Pair("B", "__bf16")));
-  EXPECT_THAT(native_macros({.kind = NativeKind::glsl, .constants = {"NO", "MINUS"}}, constants),
-              ElementsAre(Pair("YES", "1"), Pair("T", "uint16_t"), Pair("B", "bfloat16")));
-}
-
-TEST(Native, constants_of_a_module_are_specialized_by_their_place_in_its_list) {
-  const Native native{.kind = NativeKind::spirv, .constants = {"A", "B", "C", "D", "E", "F"}};
-  const std::vector<Constant> constants{{"F", true},
-                                        {"A", int64_t{INT32_MIN}},
-                                        {"B", int64_t{INT32_MIN} - 1},
-                                        {"C", int64_t{UINT32_MAX}},
-                                        {"D", int64_t{UINT32_MAX} + 1}};
-  using Given = hal::SpirvModule::Constant;
-  EXPECT_THAT(native_specialization("k", native, constants).or_raise(),
-              ElementsAre(Given{5, 1, 4}, Given{0, static_cast<uint64_t>(int64_t{INT32_MIN}), 4},
-                          Given{1, static_cast<uint64_t>(int64_t{INT32_MIN} - 1), 8},
-                          Given{2, UINT32_MAX, 4}, Given{3, uint64_t{UINT32_MAX} + 1, 8}));
-  for (const Constant& wrong : {Constant{"UNKNOWN", 1}, Constant{"A", Dtype::int8}}) {
-    const auto refused = native_specialization("k", native, {&wrong, 1});
-    ASSERT_FALSE(refused);
-    EXPECT_THAT(refused.failure().message(),
-                AllOf(HasSubstr("'k'"), HasSubstr("'" + wrong.name + "'")));
-  }
-}
-
-TEST(Native, a_text_specializes_what_it_names_and_has_the_rest_as_macros) {
-  const Native native{.kind = NativeKind::glsl, .constants = {"WIDTH"}};
-  const std::vector<Constant> constants{{"N", 3}, {"WIDTH", 64}, {"T", Dtype::float32}};
-  using Given = hal::SpirvModule::Constant;
-  EXPECT_THAT(native_specialization("k", native, constants).or_raise(),
-              ElementsAre(Given{0, 64, 4}));
+      {"YES", true}, {"NO", false}, {"MINUS", -3}, {"T", Dtype::uint16}};
+  DtypeNames types{};
+  types[static_cast<size_t>(Dtype::uint16)] = "ushort";
+  EXPECT_THAT(
+      native_macros(constants, types),
+      ElementsAre(Pair("YES", "1"), Pair("NO", "0"), Pair("MINUS", "(-3)"), Pair("T", "ushort")));
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "holdfast/hal/device.h"
 #include "holdfast/runtime/options.h"
 #include "holdfast/runtime/stats.h"
-#include "holdfast/runtime/waits.h"
+#include "holdfast/runtime/wait_limit.h"
 
 namespace holdfast::runtime {
 

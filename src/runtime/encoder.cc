@@ -9,6 +9,7 @@
 
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
+#include "holdfast/hal/unheld.h"
 #include "holdfast/runtime/core.h"
 
 namespace holdfast::runtime {

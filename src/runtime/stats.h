@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/runtime/waits.h"
+#include "holdfast/base/bytes.h"
+#include "holdfast/runtime/wait_limit.h"
 
 namespace holdfast::runtime {
 

@@ -9,6 +9,7 @@
 #include "holdfast/base/log.h"
 #include "holdfast/hal/host_touch.h"
 #include "holdfast/runtime/core.h"
+#include "holdfast/runtime/encoder.h"
 
 namespace holdfast::runtime {
 
@@ -29,6 +30,8 @@ Stream::~Stream() {
                             fmt::format("stream '{}' was dropped before it submitted it", name())));
   core.remove_encoder(*encoder_);
 }
+
+const std::string& Stream::name() const noexcept { return encoder_->name(); }
 
 void Stream::record(std::span<const PendingCommand> commands) {
   context_->core().check_usable();

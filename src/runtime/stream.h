@@ -9,6 +9,8 @@
 
 namespace holdfast::runtime {
 
+class Encoder;
+
 // What users see of a queue: they record into it and it keeps every promise about order and
 // lifetime. Recorded commands behave as if executed one after another, in recorded order; across
 // streams, as if each binding waited for the last one that conflicts with it. Any thread may use
@@ -19,7 +21,7 @@ class Stream final : public RefCounted {
  public:
   ~Stream() override;
 
-  const std::string& name() const noexcept { return encoder_->name(); }
+  const std::string& name() const noexcept;
   const Ref<Context>& context() const noexcept { return context_; }
 
   // Recording. Each of these is a transaction of one command; begin() opens one of several. Nothing

@@ -4,6 +4,7 @@
 
 #include "holdfast/base/error.h"
 #include "holdfast/runtime/core.h"
+#include "holdfast/runtime/encoder.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::runtime {
@@ -12,6 +13,8 @@ Transaction::Transaction(Ref<Stream> stream) : stream_(std::move(stream)) {}
 Transaction::Transaction(Transaction&&) noexcept = default;
 Transaction& Transaction::operator=(Transaction&&) noexcept = default;
 Transaction::~Transaction() = default;
+
+bool Transaction::empty() const noexcept { return commands_.empty(); }
 
 void Transaction::add(PendingCommand command) {
   if (!stream_) throw UsageError("a transaction was used after it was moved from");

@@ -4,11 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/runtime/encoder.h"
+#include "holdfast/hal/command.h"
 
 namespace holdfast::runtime {
 
 class Stream;
+struct PendingCommand;
 
 // What one operation records: all of it, by commit(), or nothing. Until then it is a user of
 // everything that it names, so its memory cannot die under it. Belongs to one task.
@@ -36,7 +37,7 @@ class Transaction {
   void commit();
   // Drops what was not committed; the transaction can be used again.
   void roll_back() noexcept;
-  bool empty() const noexcept { return commands_.empty(); }
+  bool empty() const noexcept;
 
  private:
   friend class Stream;

@@ -74,7 +74,7 @@ bool run_kernels(int rounds, Cost& cost) {
   for (int i = 0; i < rounds; ++i) {
     hf::kernel::KernelRuntime kernels(context);
     if (run_once(context, kernels) != 10) return false;
-    cost.add(kernels.cache().stats());
+    cost.add(kernels.stats());
   }
   return true;
 }

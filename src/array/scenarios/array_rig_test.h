@@ -32,24 +32,23 @@ class ArrayRig {
   ArrayRig(const ArrayRig&) = delete;
   ArrayRig& operator=(const ArrayRig&) = delete;
 
-  uint64_t compiles() const { return toolchain_->compiles(); }
+  uint64_t compiles() const { return target_->compiles(); }
   Stream stream() const { return device.default_stream(); }
   Stats stats() const { return device.stats(); }
 
  private:
   ArrayRig(testing::World& world, const Ref<hal::Device>& opened, const ArrayRigOptions& options)
       : world_(world),
-        toolchain_(std::make_shared<kernel::CountedToolchain>(opened->info())),
-        device(opened,
-               {.runtime = options.runtime,
-                .kernels = {.limits = options.kernels, .toolchain = toolchain_, .disk = nullptr},
-                .submit = options.submit}),
+        target_(std::make_shared<kernel::CountedTarget>(opened->info())),
+        device(opened, {.runtime = options.runtime,
+                        .kernels = {.limits = options.kernels, .target = target_, .disk = nullptr},
+                        .submit = options.submit}),
         scope_(device.default_stream()) {
     world.attach(device.context().get());
   }
 
   testing::World& world_;
-  std::shared_ptr<kernel::CountedToolchain> toolchain_;
+  std::shared_ptr<kernel::CountedTarget> target_;
 
  public:
   const Device device;

@@ -4,6 +4,7 @@
 #include "holdfast/array/scenarios/interlude_test.h"
 #include "holdfast/base/sanitizers.h"
 #include "holdfast/hal/pipeline.h"
+#include "holdfast/kernel/scenarios/adding_target_test.h"
 #include "holdfast/testing/effort.h"
 #include "holdfast/testing/temporary_folder.h"
 #include "holdfast/testing/variable.h"
@@ -14,7 +15,7 @@ namespace {
 using kernel::Code;
 using kernel::CompileJob;
 using kernel::DiskCache;
-using kernel::Toolchain;
+using kernel::Target;
 using testing::TemporaryFolder;
 using testing::until;
 using testing::Variable;
@@ -23,13 +24,12 @@ using testing::World;
 // As a new process finds it: a device whose kernel cache is empty, and the disk as it was left.
 class Start {
  public:
-  Start(World& world, std::shared_ptr<Toolchain> toolchain, std::shared_ptr<DiskCache> disk,
+  Start(World& world, std::shared_ptr<Target> target, std::shared_ptr<DiskCache> disk,
         kernel::CacheLimits limits = {})
-      : device(world.open({.queues = 2, .helpers = 0}),
-               {.runtime = {.reaper = false},
-                .kernels = {.limits = limits,
-                            .toolchain = std::move(toolchain),
-                            .disk = std::move(disk)}}),
+      : device(
+            world.open({.queues = 2, .helpers = 0}),
+            {.runtime = {.reaper = false},
+             .kernels = {.limits = limits, .target = std::move(target), .disk = std::move(disk)}}),
         scope_(device.default_stream()) {}
   Start(const Start&) = delete;
   Start& operator=(const Start&) = delete;
@@ -43,30 +43,23 @@ class Start {
 };
 
 // Passes everything on.
-class WrappedToolchain : public Toolchain {
+class WrappedTarget : public kernel::WrappingTarget {
  public:
-  WrappedToolchain() : inner_(std::make_shared<kernel::CountedToolchain>(cpu_info())) {}
-  Result<std::string> version() override { return inner_->version(); }
-  Result<Code> compile(const CompileJob& job) override { return inner_->compile(job); }
-  Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
-                                  std::span<const std::byte> code) override {
-    return inner_->load(device, job, code);
-  }
+  WrappedTarget() : WrappingTarget(std::make_shared<kernel::CountedTarget>(cpu_info())) {}
 
  private:
   static hal::DeviceInfo cpu_info() { return hal::CpuDevice::open({.helpers = 0})->info(); }
-  std::shared_ptr<Toolchain> inner_;
 };
 
 // Says that it compiled `a * 2`, and compiled `a + 100`.
-class StaleToolchain final : public WrappedToolchain {
+class StaleTarget final : public WrappedTarget {
  public:
   Result<Code> compile(const CompileJob& job) override {
     CompileJob other = job;
     const std::string wanted = "a[i] * 2";
     const size_t at = other.code.text.find(wanted);
     if (at != std::string::npos) other.code.text.replace(at, wanted.size(), "a[i] + 100");
-    return WrappedToolchain::compile(other);
+    return WrappedTarget::compile(other);
   }
 };
 
@@ -83,15 +76,15 @@ ARRAY_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
   {
     const Variable on("HOLDFAST_DISK_CACHE", nullptr);
     {
-      const Start earlier(world, std::make_shared<StaleToolchain>(), DiskCache::from_environment());
+      const Start earlier(world, std::make_shared<StaleTarget>(), DiskCache::from_environment());
       ASSERT_EQ(run_on(by_two, 7), 107);
     }
-    const Start misled(world, std::make_shared<WrappedToolchain>(), DiskCache::from_environment());
+    const Start misled(world, std::make_shared<WrappedTarget>(), DiskCache::from_environment());
     ASSERT_EQ(run_on(by_two, 7), 107) << "the artefact is one that would be used";
     ASSERT_EQ(misled.stats().disk_hits, 1U);
   }
   const Variable off("HOLDFAST_DISK_CACHE", "0");
-  const Start start(world, std::make_shared<WrappedToolchain>(), DiskCache::from_environment());
+  const Start start(world, std::make_shared<WrappedTarget>(), DiskCache::from_environment());
   EXPECT_EQ(run_on(by_two, 7), 14);
   EXPECT_EQ(start.stats().disk_hits, 0U);
   EXPECT_EQ(start.stats().compiles, 1U);
@@ -100,7 +93,7 @@ ARRAY_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
 // With the disk cache on, an artefact of another source under the same name is another artefact.
 ARRAY_SCENARIO(mlx_4275_artefact_of_another_source_under_the_same_name) {
   const TemporaryFolder folder;
-  const auto toolchain = std::make_shared<WrappedToolchain>();
+  const auto target = std::make_shared<WrappedTarget>();
   struct Expected {
     const char* source;
     float result;
@@ -112,7 +105,7 @@ ARRAY_SCENARIO(mlx_4275_artefact_of_another_source_under_the_same_name) {
                                      {"a[i] * 2", 14, 0, 1},
                                      {"a[i] + 100", 107, 0, 1}};
   for (const Expected& expected : starts) {
-    const Start start(world, toolchain, std::make_shared<DiskCache>(folder.path()));
+    const Start start(world, target, std::make_shared<DiskCache>(folder.path()));
     EXPECT_EQ(run_on(elementwise_kernel("k", expected.source), 7), expected.result);
     if (world.has_faults()) continue;
     EXPECT_EQ(start.stats().compiles, expected.compiles) << expected.source;
@@ -160,16 +153,16 @@ ARRAY_SCENARIO(mlx_3624_failing_compile_leaves_no_entry) {
 
 // A compile that fails for want of something, not for its text: the same kernel works later.
 ARRAY_SCENARIO(mlx_3624_the_same_kernel_works_once_the_compiler_does) {
-  class Moody final : public WrappedToolchain {
+  class Moody final : public WrappedTarget {
    public:
     Result<Code> compile(const CompileJob& job) override {
       if (refuses) return Failure(ErrorCode::environment, "no compiler today");
-      return WrappedToolchain::compile(job);
+      return WrappedTarget::compile(job);
     }
     std::atomic<bool> refuses{true};
   };
-  const auto toolchain = std::make_shared<Moody>();
-  const Start start(world, toolchain, nullptr);
+  const auto target = std::make_shared<Moody>();
+  const Start start(world, target, nullptr);
   const Kernel kernel = elementwise_kernel("k", "a[i] * 2");
   const Array x(std::vector<float>{5});
   for (int attempt = 0; attempt < 2; ++attempt) {
@@ -177,7 +170,7 @@ ARRAY_SCENARIO(mlx_3624_the_same_kernel_works_once_the_compiler_does) {
     EXPECT_THROW(async_eval(y), EnvironmentError);
     EXPECT_EQ(start.stats().variants, 0U);
   }
-  toolchain->refuses = false;
+  target->refuses = false;
   EXPECT_EQ(run(kernel, x).item<float>(), 10);
 }
 
@@ -185,13 +178,13 @@ ARRAY_SCENARIO(mlx_3624_the_same_kernel_works_once_the_compiler_does) {
 // the node raises what can be seen without compiling, evaluating it all else.
 ARRAY_SCENARIO(warp_1711_the_same_call_raises_cold_and_warm) {
   const TemporaryFolder folder;
-  const auto toolchain = std::make_shared<WrappedToolchain>();
+  const auto target = std::make_shared<WrappedTarget>();
   const Kernel good = elementwise_kernel("k", "a[i] * 2");
   const Kernel bad = elementwise_kernel("k", "a[i] * nothing");
   std::vector<std::string> compile_errors;
   std::vector<std::string> call_errors;
   for (int start = 0; start < 3; ++start) {
-    const Start cold(world, toolchain, std::make_shared<DiskCache>(folder.path()));
+    const Start cold(world, target, std::make_shared<DiskCache>(folder.path()));
     const Array x(std::vector<float>{3});
     for (int call = 0; call < 2; ++call) {
       for (const bool good_first : {false, true}) {
@@ -223,12 +216,12 @@ ARRAY_SCENARIO(warp_1711_the_same_call_raises_cold_and_warm) {
 }
 
 // Compiles only once `ready` says so; false where that never came.
-class GatedToolchain final : public WrappedToolchain {
+class GatedTarget final : public WrappedTarget {
  public:
   Result<Code> compile(const CompileJob& job) override {
     under_way.fetch_add(1);
     if (ready && !until(ready)) ADD_FAILURE() << "compiling '" << job.kernel << "' waited in vain";
-    return WrappedToolchain::compile(job);
+    return WrappedTarget::compile(job);
   }
   std::function<bool()> ready{};  // set before the first compile
   std::atomic<uint64_t> under_way{0};
@@ -238,11 +231,11 @@ class GatedToolchain final : public WrappedToolchain {
 ARRAY_SCENARIO(godot_96052_many_threads_one_compile) {
   // A simulated task is a whole stack of choices; eight show as much.
   const size_t tasks = world.mode() == World::Mode::adversary ? 8 : 32;
-  const auto toolchain = std::make_shared<GatedToolchain>();
-  const Start start(world, toolchain, nullptr);
+  const auto target = std::make_shared<GatedTarget>();
+  const Start start(world, target, nullptr);
   // A fault may end a task before it asks.
   if (!world.has_faults()) {
-    toolchain->ready = [&] { return start.stats().waits == tasks - 1; };
+    target->ready = [&] { return start.stats().waits == tasks - 1; };
   }
   const Kernel kernel = elementwise_kernel("k", "a[i] * 5");
   std::vector<sync::Thread> threads;
@@ -255,7 +248,7 @@ ARRAY_SCENARIO(godot_96052_many_threads_one_compile) {
   }
   threads.clear();
   if (world.has_faults()) return;
-  EXPECT_EQ(toolchain->under_way.load(), 1U);
+  EXPECT_EQ(target->under_way.load(), 1U);
   EXPECT_EQ(start.stats().compiles, 1U);
   EXPECT_EQ(start.stats().waits, tasks - 1);
   EXPECT_EQ(start.device.stats().nodes_recorded, tasks);
@@ -263,10 +256,10 @@ ARRAY_SCENARIO(godot_96052_many_threads_one_compile) {
 
 // Neither compile can end before the other has begun.
 ARRAY_SCENARIO(godot_96052_different_kernels_compile_in_parallel) {
-  const auto toolchain = std::make_shared<GatedToolchain>();
-  const Start start(world, toolchain, nullptr);
+  const auto target = std::make_shared<GatedTarget>();
+  const Start start(world, target, nullptr);
   if (!world.has_faults()) {
-    toolchain->ready = [counted = toolchain.get()] { return counted->under_way.load() == 2; };
+    target->ready = [counted = target.get()] { return counted->under_way.load() == 2; };
   }
   const auto ask = [&start](const char* expression, float expected) {
     const UseStream scope(start.device.new_stream("own"));
@@ -275,27 +268,6 @@ ARRAY_SCENARIO(godot_96052_different_kernels_compile_in_parallel) {
   const auto other = world.task("other", [&ask] { ask("a[i] * 6", 18); });
   ask("a[i] * 7", 21);
 }
-
-// A labelled stub: its code is the constant N of the variant, and its pipelines add it.
-class StubToolchain final : public Toolchain {
- public:
-  Result<std::string> version() override { return std::string("stub"); }
-  Result<Code> compile(const CompileJob& job) override {
-    const std::string digits = job.variant.substr(job.variant.find("N = ") + 4);
-    return Code(reinterpret_cast<const std::byte*>(digits.data()),
-                reinterpret_cast<const std::byte*>(digits.data() + digits.size()));
-  }
-  Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
-                                  std::span<const std::byte> code) override {
-    const std::string digits(reinterpret_cast<const char*>(code.data()), code.size());
-    const auto n = static_cast<float>(std::stoll(digits));
-    return device.create_pipeline({job.kernel, hal::HostFunction([n](const hal::HostGroup& g) {
-                                     g.binding<float>(1)[0] = g.binding<float>(0)[0] + n;
-                                   }),
-                                   static_cast<uint32_t>(job.code.interface.bindings.size()),
-                                   job.code.interface.parameter_bytes});
-  }
-};
 
 const Kernel& plus_n() {
   static const Kernel kernel(
@@ -333,7 +305,7 @@ ARRAY_SCENARIO(a_caller_that_makes_100000_variants) {
   const int64_t many = testing::is_shortened() ? 2000 : 10'000;
   const bool all = world.mode() == World::Mode::plain && !has_sanitizer();
   const int64_t count = simulated ? 48 : all ? 100'000 : many;
-  const Start start(world, std::make_shared<StubToolchain>(), nullptr, {.variants = limit});
+  const Start start(world, std::make_shared<kernel::AddingTarget>(), nullptr, {.variants = limit});
   make_variants(start, count, limit / 2, limit);
   if (world.has_faults()) return;
   EXPECT_EQ(start.stats().compiles, static_cast<uint64_t>(count));
@@ -347,7 +319,7 @@ ARRAY_SCENARIO(a_graph_of_more_variants_than_the_cache_may_keep) {
   const bool simulated = world.mode() == World::Mode::adversary;
   const size_t limit = simulated ? 2 : 25;
   const int64_t count = simulated ? 16 : 1000;
-  const Start start(world, std::make_shared<StubToolchain>(), nullptr, {.variants = limit});
+  const Start start(world, std::make_shared<kernel::AddingTarget>(), nullptr, {.variants = limit});
   make_variants(start, count, 4 * limit, limit);
   if (world.has_faults()) return;
   EXPECT_GE(start.stats().compiles, static_cast<uint64_t>(count));

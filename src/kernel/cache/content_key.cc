@@ -103,13 +103,13 @@ void add(Fields& fields, const Native& native) {
   for (const uint32_t axis : {declared.x, declared.y, declared.z}) fields.add(uint64_t{axis});
 }
 
-std::string content_of(const CompileJob& job, std::string_view toolchain_version) {
+std::string content_of(const CompileJob& job, std::string_view target_version) {
   const auto& [kernel, variant, code, native, constants, verbose] = job;
   const bool by_name = ablated(Ablation::kernel_key_by_name);
   if (by_name) return kernel;
   Fields fields;
   fields.add("holdfast kernel 2");
-  fields.add(toolchain_version);
+  fields.add(target_version);
   fields.add(generator_version());
   fields.add(kernel);
   add(fields, code);
@@ -127,8 +127,8 @@ std::string content_of(const CompileJob& job, std::string_view toolchain_version
 
 }  // namespace
 
-ContentKey::ContentKey(const CompileJob& job, std::string_view toolchain_version)
-    : bytes_(content_of(job, toolchain_version)),
+ContentKey::ContentKey(const CompileJob& job, std::string_view target_version)
+    : bytes_(content_of(job, target_version)),
       digest_(digest_of(std::as_bytes(std::span(bytes_)))) {
 #ifdef HOLDFAST_ABLATIONS
   if (collisions.load(std::memory_order_relaxed) > 0) digest_ = {};

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "holdfast/base/ablation.h"
-#include "holdfast/kernel/cache/stub_toolchain_test.h"
+#include "holdfast/kernel/cache/stub_target_test.h"
 
 namespace holdfast::kernel {
 namespace {

@@ -13,7 +13,7 @@
 
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/thread.h"
-#include "holdfast/kernel/cache/stub_toolchain_test.h"
+#include "holdfast/kernel/cache/stub_target_test.h"
 #include "holdfast/testing/variable.h"
 
 namespace holdfast::kernel {

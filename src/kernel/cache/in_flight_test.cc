@@ -3,7 +3,7 @@
 #include <array>
 
 #include "holdfast/kernel/cache/in_flight_scenarios_test.h"
-#include "holdfast/kernel/cache/stub_toolchain_test.h"
+#include "holdfast/kernel/cache/stub_target_test.h"
 #include "holdfast/testing/rig.h"
 
 namespace holdfast::kernel {
@@ -15,9 +15,9 @@ using testing::World;
 // A rig with a cache over the stub.
 struct CacheRig : Rig {
   explicit CacheRig(World& world, CacheLimits limits = {})
-      : Rig(world), shared(std::make_shared<VariantCache>(device, toolchain, nullptr, limits)) {}
+      : Rig(world), shared(std::make_shared<VariantCache>(device, target, nullptr, limits)) {}
 
-  std::shared_ptr<StubToolchain> toolchain = std::make_shared<StubToolchain>();
+  std::shared_ptr<StubTarget> target = std::make_shared<StubTarget>();
   std::shared_ptr<VariantCache> shared;
   VariantCache& cache = *shared;
 
@@ -143,7 +143,7 @@ void tasks_that_need_the_same_compile_it_once(World& world) {
     need(1);
   }
   if (!world.has_faults()) {
-    EXPECT_EQ(rig.toolchain->compiles, 2U);
+    EXPECT_EQ(rig.target->compiles, 2U);
     EXPECT_EQ(rig.cache.stats().variants, 2U);
   }
 }

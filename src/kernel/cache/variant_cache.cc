@@ -20,11 +20,11 @@
 namespace holdfast::kernel {
 namespace {
 
-// What a toolchain gets at once in warm_up: it may share a run of its compiler among them, and the
+// What a target gets at once in warm_up: it may share a run of its compiler among them, and the
 // first are there while others are still made.
 constexpr size_t kMostInBatch = 8;
 
-// A promise of the toolchain's that was broken, as a value: those who wait must hear of it.
+// A promise of the target's that was broken, as a value: those who wait must hear of it.
 Failure failure_of(const std::exception& error, const std::string& kernel) {
   const bool memory = dynamic_cast<const std::bad_alloc*>(&error) != nullptr;
   return {memory ? ErrorCode::out_of_memory : ErrorCode::environment,
@@ -125,12 +125,12 @@ struct VariantCache::State {
     bool own = false;
   };
 
-  State(Ref<hal::Device> on, std::shared_ptr<Toolchain> with, std::shared_ptr<DiskCache> at,
+  State(Ref<hal::Device> on, std::shared_ptr<Target> with, std::shared_ptr<DiskCache> at,
         CacheLimits most)
-      : device(std::move(on)), toolchain(std::move(with)), disk(std::move(at)), limits(most) {}
+      : device(std::move(on)), target(std::move(with)), disk(std::move(at)), limits(most) {}
 
   const Ref<hal::Device> device;
-  const std::shared_ptr<Toolchain> toolchain;
+  const std::shared_ptr<Target> target;
   const std::shared_ptr<DiskCache> disk;
 
   mutable sync::Mutex mutex;  // guards all below
@@ -251,7 +251,7 @@ Failure VariantCache::State::count_failure(Failure failure) {
 // Making: no lock is held
 
 Result<ContentKey> VariantCache::State::key_of(const CompileJob& job) const {
-  Result<std::string> version = toolchain->version();
+  Result<std::string> version = target->version();
   if (!version) {
     return Failure(version.failure().code(),
                    fmt::format("kernel '{}': {}", job.kernel, version.failure().message()));
@@ -263,9 +263,9 @@ Result<Ref<const Variant>> VariantCache::State::load(const CompileJob& job,
                                                      const ContentKey& content,
                                                      std::span<const std::byte> code) {
   try {
-    const Result<std::optional<Size3>> group = toolchain->group_size(job, code);
+    const Result<std::optional<Size3>> group = target->group_size(job, code);
     if (!group) return group.failure();
-    Result<Ref<hal::Pipeline>> pipeline = toolchain->load(*device, job, code);
+    Result<Ref<hal::Pipeline>> pipeline = target->load(*device, job, code);
     if (!pipeline) return pipeline.failure();
     return Ref<const Variant>(
         make_ref<const Variant>(std::move(pipeline).value(), job.code.interface,
@@ -305,9 +305,9 @@ std::vector<Result<Code>> VariantCache::State::compile(std::span<const CompileJo
   std::vector<Result<Code>> codes;
   try {
     if (jobs.size() == 1) {
-      codes.push_back(toolchain->compile(*jobs[0]));
+      codes.push_back(target->compile(*jobs[0]));
     } else if (!jobs.empty()) {
-      codes = toolchain->compile_all(jobs);
+      codes = target->compile_all(jobs);
     }
   } catch (const std::exception& error) {
     codes.assign(jobs.size(), failure_of(error, jobs[0]->kernel));
@@ -353,10 +353,10 @@ void VariantCache::State::make(std::span<Departure* const> batch) {
 
 // The calls
 
-VariantCache::VariantCache(Ref<hal::Device> device, std::shared_ptr<Toolchain> toolchain,
+VariantCache::VariantCache(Ref<hal::Device> device, std::shared_ptr<Target> target,
                            std::shared_ptr<DiskCache> disk, CacheLimits limits)
-    : state_(std::make_unique<State>(std::move(device), std::move(toolchain), std::move(disk),
-                                     limits)) {}
+    : state_(
+          std::make_unique<State>(std::move(device), std::move(target), std::move(disk), limits)) {}
 VariantCache::~VariantCache() = default;
 
 Result<Ref<const Variant>> VariantCache::get(KernelId kernel, const SignatureKey& signature,

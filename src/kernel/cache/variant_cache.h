@@ -6,16 +6,13 @@
 #include <span>
 #include <vector>
 
-#include "holdfast/base/id.h"
 #include "holdfast/base/ref.h"
-#include "holdfast/base/sync/time_point.h"
+#include "holdfast/kernel/cache/cache_limits.h"
 #include "holdfast/kernel/cache/disk_cache.h"
 #include "holdfast/kernel/cache/signature_key.h"
+#include "holdfast/kernel/kernel.h"
 
 namespace holdfast::kernel {
-
-struct KernelTag {};
-using KernelId = Id<KernelTag>;  // of a Kernel object; never reused
 
 // A compiled kernel for one signature. Immutable. Lists hold the pipeline, not this.
 class Variant final : public RefCounted {
@@ -32,25 +29,6 @@ class Variant final : public RefCounted {
   const std::optional<Size3> group;  // its own threads of a group, where the code has them in it
 };
 
-struct CacheLimits {
-  size_t variants = 4096;
-  Bytes bytes = 256_MiB;
-};
-
-struct CacheStats {
-  uint64_t hits = 0;    // found by signature
-  uint64_t misses = 0;  // had to look further: one of the four below
-  uint64_t shared = 0;  // found by content: another kernel object or spelling had made it
-  uint64_t disk_hits = 0;
-  uint64_t compiles = 0;          // of the compiler, that succeeded
-  uint64_t failures = 0;          // that failed, also where waiters shared them
-  uint64_t waits = 0;             // calls that waited for a compile of another's
-  uint64_t evictions = 0;         // dropped because of the limits
-  sync::Duration compile_time{};  // of all compiles, failed ones too
-  size_t variants = 0;            // now
-  Bytes bytes{};                  // now
-};
-
 // Compiled kernels of one device, in memory. Thread-safe.
 //
 // get() finds a variant by (kernel, signature) without making any text. Where that misses, the
@@ -64,8 +42,8 @@ struct CacheStats {
 // has the variant, or a list with its pipeline, keeps it.
 class VariantCache {
  public:
-  // Keeps the device and the toolchain. `disk` may be null.
-  VariantCache(Ref<hal::Device> device, std::shared_ptr<Toolchain> toolchain,
+  // Keeps the device and the target. `disk` may be null.
+  VariantCache(Ref<hal::Device> device, std::shared_ptr<Target> target,
                std::shared_ptr<DiskCache> disk, CacheLimits limits = {});
   ~VariantCache();
   VariantCache(const VariantCache&) = delete;

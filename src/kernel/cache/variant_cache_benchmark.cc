@@ -9,16 +9,16 @@
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cpu/cpu_device.h"
-#include "holdfast/kernel/cache/stub_toolchain_test.h"
+#include "holdfast/kernel/cache/stub_target_test.h"
 
 // The cache alone, over the stub compiler of its tests, which compiles nothing.
 
 namespace holdfast::kernel {
 namespace {
 
-struct Fixture {
+struct CacheFixture {
   Ref<hal::CpuDevice> device = hal::CpuDevice::open({.queues = 1, .helpers = 0});
-  std::shared_ptr<StubToolchain> toolchain = std::make_shared<StubToolchain>();
+  std::shared_ptr<StubTarget> target = std::make_shared<StubTarget>();
 };
 
 // As a launch makes it: three inputs, an output, two constants, a parameter.
@@ -39,8 +39,8 @@ BENCHMARK(signature_key)->Name("kernel_signature_key/ours");
 
 // Among 1,000 variants; the key is made anew for each call.
 void hit(benchmark::State& state) {
-  const Fixture fixture;
-  VariantCache cache(fixture.device, fixture.toolchain, nullptr);
+  const CacheFixture fixture;
+  VariantCache cache(fixture.device, fixture.target, nullptr);
   const KernelId kernel = KernelId::next();
   for (int64_t n = 0; n < 1000; ++n) {
     (void)cache.get(kernel, key_of_call(n), making(std::to_string(n)));
@@ -61,8 +61,8 @@ BENCHMARK(hit)->Name("kernel_cache_hit/ours");
 // 32 threads ask for the same new kernel at once: one of them compiles. Per storm.
 void storm(benchmark::State& state) {
   constexpr unsigned kThreads = 32;
-  const Fixture fixture;
-  VariantCache cache(fixture.device, fixture.toolchain, nullptr, {.variants = 16});
+  const CacheFixture fixture;
+  VariantCache cache(fixture.device, fixture.target, nullptr, {.variants = 16});
   const KernelId kernel = KernelId::next();
   int64_t storms = 0;
   for (auto _ : state) {
@@ -84,7 +84,7 @@ void storm(benchmark::State& state) {
     }
     state.SetIterationTime(std::chrono::duration<double>(sync::now() - start).count());
     ++storms;
-    if (good != kThreads || fixture.toolchain->compiles != static_cast<uint64_t>(storms)) {
+    if (good != kThreads || fixture.target->compiles != static_cast<uint64_t>(storms)) {
       return state.SkipWithError("a storm made another number of compiles than one");
     }
   }
@@ -97,9 +97,9 @@ void variants(benchmark::State& state) {
   constexpr int64_t kFirst = 10'000;
   constexpr int64_t kAll = 100'000;
   constexpr size_t kSlack = 256 << 10;
-  const Fixture fixture;
+  const CacheFixture fixture;
   for (auto _ : state) {
-    VariantCache cache(fixture.device, fixture.toolchain, nullptr, {.variants = 1000});
+    VariantCache cache(fixture.device, fixture.target, nullptr, {.variants = 1000});
     const KernelId kernel = KernelId::next();
     size_t before = 0;
     for (int64_t n = 0; n < kAll; ++n) {

@@ -7,7 +7,7 @@
 #include <map>
 
 #include "holdfast/hal/cpu/cpu_device.h"
-#include "holdfast/kernel/cache/stub_toolchain_test.h"
+#include "holdfast/kernel/cache/stub_target_test.h"
 
 // Random calls, against a cache that a child could write.
 
@@ -85,8 +85,8 @@ struct Model {
 RC_GTEST_PROP(VariantCacheModel, random_calls_get_what_a_simple_model_gets, ()) {
   const auto steps = *rc::gen::container<std::vector<Step>>(any_step());
   const auto device = hal::CpuDevice::open({.queues = 1, .helpers = 0});
-  const auto toolchain = std::make_shared<StubToolchain>();
-  VariantCache cache(device, toolchain, nullptr);
+  const auto target = std::make_shared<StubTarget>();
+  VariantCache cache(device, target, nullptr);
   const std::array kernels{KernelId::next(), KernelId::next(), KernelId::next()};
   Model model;
   std::map<uint64_t, Ref<const Variant>> made;  // by the number of the compile
@@ -120,7 +120,7 @@ RC_GTEST_PROP(VariantCacheModel, random_calls_get_what_a_simple_model_gets, ()) 
         model.trim();
         break;
     }
-    RC_ASSERT(toolchain->compiles == model.compiles);
+    RC_ASSERT(target->compiles == model.compiles);
     RC_ASSERT(cache.stats().variants == model.count());
     RC_ASSERT(static_cast<bool>(cache.stats().bytes) == (model.count() > 0));
   }

@@ -10,7 +10,7 @@
 #include "holdfast/hal/adversary/adversary_device.h"
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/hal/validate/validate_device.h"
-#include "holdfast/kernel/cache/stub_toolchain_test.h"
+#include "holdfast/kernel/cache/stub_target_test.h"
 #include "holdfast/testing/effort.h"
 #include "holdfast/testing/rig.h"
 
@@ -28,7 +28,7 @@ using testing::until;
 // A cache over the stub, without a disk.
 class VariantCacheTest : public ::testing::Test {
  protected:
-  explicit VariantCacheTest(CacheLimits limits = {}) : cache(device, toolchain, nullptr, limits) {}
+  explicit VariantCacheTest(CacheLimits limits = {}) : cache(device, target, nullptr, limits) {}
 
   Result<Ref<const Variant>> get(KernelId kernel, int64_t signature, const std::string& text,
                                  const std::string& name = "stub") {
@@ -43,7 +43,7 @@ class VariantCacheTest : public ::testing::Test {
   }
 
   Ref<hal::CpuDevice> device = hal::CpuDevice::open({.queues = 1, .helpers = 0});
-  std::shared_ptr<StubToolchain> toolchain = std::make_shared<StubToolchain>();
+  std::shared_ptr<StubTarget> target = std::make_shared<StubTarget>();
   VariantCache cache;
   KernelId one = KernelId::next();
   KernelId two = KernelId::next();
@@ -89,7 +89,7 @@ TEST_F(VariantCacheTest, variants_of_one_kernel_and_kernels_of_one_name_coexist)
   EXPECT_EQ(get(one, 2, "2").value(), b.value());
   EXPECT_EQ(get(two, 1, "3").value(), c.value());
   EXPECT_EQ(cache.stats().variants, 3U);
-  EXPECT_EQ(toolchain->compiles, 3U);
+  EXPECT_EQ(target->compiles, 3U);
 }
 
 TEST_F(VariantCacheTest, the_same_content_is_compiled_once_whoever_asks) {
@@ -97,7 +97,7 @@ TEST_F(VariantCacheTest, the_same_content_is_compiled_once_whoever_asks) {
   const auto b = get(two, 7, "1");
   EXPECT_EQ(a.value(), b.value());
   EXPECT_TRUE(has(two, 7));
-  EXPECT_EQ(toolchain->compiles, 1U);
+  EXPECT_EQ(target->compiles, 1U);
   EXPECT_EQ(cache.stats().shared, 1U);
   EXPECT_EQ(cache.stats().variants, 1U);
   expect_sums();
@@ -105,10 +105,10 @@ TEST_F(VariantCacheTest, the_same_content_is_compiled_once_whoever_asks) {
 
 TEST_F(VariantCacheTest, another_version_of_the_compiler_compiles_again) {
   const auto a = get(one, 1, "1");
-  toolchain->version_text = "stub 2";
+  target->version_text = "stub 2";
   const auto b = get(two, 1, "1");
   EXPECT_FALSE(a.value() == b.value());
-  EXPECT_EQ(toolchain->compiles, 2U);
+  EXPECT_EQ(target->compiles, 2U);
 }
 
 // Failures
@@ -125,7 +125,7 @@ TEST_F(VariantCacheTest, a_failing_compile_leaves_no_entry_and_each_retry_has_th
   EXPECT_THAT(messages, Each(AllOf(HasSubstr("broken"), HasSubstr("no such thing"))));
   EXPECT_EQ(messages[0], messages[1]);
   EXPECT_EQ(messages[1], messages[2]);
-  EXPECT_EQ(toolchain->compiles, 3U) << "each of them asked the compiler";
+  EXPECT_EQ(target->compiles, 3U) << "each of them asked the compiler";
   EXPECT_EQ(cache.stats().failures, 3U);
   EXPECT_EQ(cache.stats().variants, 0U);
   EXPECT_EQ(cache.stats().bytes, 0_B);
@@ -147,23 +147,23 @@ TEST_F(VariantCacheTest, a_job_that_cannot_be_made_and_a_missing_compiler_are_fa
   const auto failed =
       cache.get(one, signature_of(1), [&]() -> Result<CompileJob> { return cause; });
   EXPECT_EQ(failed.failure(), cause);
-  toolchain->no_version = Failure(ErrorCode::environment, "no compiler");
+  target->no_version = Failure(ErrorCode::environment, "no compiler");
   EXPECT_THAT(get(one, 1, "1").failure().message(),
-              AllOf(HasSubstr("'stub'"), HasSubstr(toolchain->no_version.message())));
-  EXPECT_EQ(toolchain->compiles, 0U);
+              AllOf(HasSubstr("'stub'"), HasSubstr(target->no_version.message())));
+  EXPECT_EQ(target->compiles, 0U);
   EXPECT_EQ(cache.stats().failures, 2U);
   expect_sums();
 }
 
 TEST_F(VariantCacheTest, a_compiler_that_throws_is_a_failure_and_leaves_no_entry) {
-  toolchain->on_compile = [](const CompileJob&) { throw std::runtime_error("it fell over"); };
+  target->on_compile = [](const CompileJob&) { throw std::runtime_error("it fell over"); };
   EXPECT_THAT(get(one, 1, "1").failure().message(), HasSubstr("it fell over"));
-  toolchain->on_compile = {};
+  target->on_compile = {};
   EXPECT_TRUE(get(one, 1, "1"));
 }
 
 TEST_F(VariantCacheTest, whatever_a_compiler_throws_reaches_those_who_asked) {
-  toolchain->on_compile = [](const CompileJob&) { throw 42; };
+  target->on_compile = [](const CompileJob&) { throw 42; };
   const Result<Ref<const Variant>> got = cache.get(one, signature_of(1), making("1"));
   ASSERT_FALSE(got);
   EXPECT_THAT(got.failure().message(), HasSubstr("'stub'"));
@@ -174,10 +174,10 @@ TEST_F(VariantCacheTest, whatever_a_compiler_throws_reaches_those_who_asked) {
     EXPECT_THAT(failure.message(), HasSubstr("no std::exception"));
   }
   EXPECT_EQ(cache.stats().variants, 0U);
-  toolchain->on_compile = [](const CompileJob&) { throw std::bad_alloc(); };
+  target->on_compile = [](const CompileJob&) { throw std::bad_alloc(); };
   EXPECT_EQ(cache.get(one, signature_of(4), making("4")).failure().code(),
             ErrorCode::out_of_memory);
-  toolchain->on_compile = [](const CompileJob&) { throw std::runtime_error("no"); };
+  target->on_compile = [](const CompileJob&) { throw std::runtime_error("no"); };
   EXPECT_EQ(cache.get(one, signature_of(5), making("5")).failure().code(), ErrorCode::environment);
 }
 
@@ -185,13 +185,13 @@ TEST_F(VariantCacheTest, the_adversary_fails_the_compile_it_is_told_to_and_no_ot
   const auto adversary = hal::AdversaryDevice::wrap(
       hal::CpuDevice::open({.queues = 1, .helpers = 0, .immediate = true}),
       {.faults = hal::FaultPlan::parse("compile@2")});
-  VariantCache hostile(hal::ValidateDevice::wrap(adversary), toolchain, nullptr);
+  VariantCache hostile(hal::ValidateDevice::wrap(adversary), target, nullptr);
   EXPECT_TRUE(hostile.get(one, signature_of(1), making("1")));
   const auto failed = hostile.get(one, signature_of(2), making("2", "unlucky"));
   ASSERT_FALSE(failed);
   EXPECT_EQ(failed.failure().code(), ErrorCode::environment);
   EXPECT_THAT(failed.failure().message(), AllOf(HasSubstr("compile@2"), HasSubstr("unlucky")));
-  EXPECT_EQ(toolchain->compiles, 1U) << "the compiler was not run";
+  EXPECT_EQ(target->compiles, 1U) << "the compiler was not run";
   EXPECT_EQ(hostile.stats().variants, 1U);
   EXPECT_TRUE(hostile.get(one, signature_of(1), making("1"))) << "a hit compiles nothing";
   EXPECT_TRUE(hostile.get(one, signature_of(2), making("2", "unlucky")));
@@ -200,7 +200,7 @@ TEST_F(VariantCacheTest, the_adversary_fails_the_compile_it_is_told_to_and_no_ot
 // Single flight
 
 TEST_F(VariantCacheTest, thirty_two_tasks_make_one_compile_of_which_the_others_wait) {
-  toolchain->on_compile = [&](const CompileJob&) {
+  target->on_compile = [&](const CompileJob&) {
     EXPECT_TRUE(until([&] { return cache.stats().waits == 31; }));
   };
   std::array<Ref<const Variant>, 32> got;
@@ -212,7 +212,7 @@ TEST_F(VariantCacheTest, thirty_two_tasks_make_one_compile_of_which_the_others_w
   }
   EXPECT_THAT(got, Each(got[0]));
   EXPECT_TRUE(got[0]);
-  EXPECT_EQ(toolchain->compiles, 1U);
+  EXPECT_EQ(target->compiles, 1U);
   EXPECT_EQ(cache.stats().compiles, 1U);
   EXPECT_EQ(cache.stats().waits, 31U);
   EXPECT_EQ(cache.stats().shared, 31U);
@@ -220,7 +220,7 @@ TEST_F(VariantCacheTest, thirty_two_tasks_make_one_compile_of_which_the_others_w
 }
 
 TEST_F(VariantCacheTest, those_who_wait_for_a_compile_that_fails_get_its_error) {
-  toolchain->on_compile = [&](const CompileJob&) {
+  target->on_compile = [&](const CompileJob&) {
     EXPECT_TRUE(until([&] { return cache.stats().waits == 7; }));
   };
   std::array<Failure, 8> got;
@@ -232,17 +232,17 @@ TEST_F(VariantCacheTest, those_who_wait_for_a_compile_that_fails_get_its_error) 
   }
   EXPECT_TRUE(got[0]);
   EXPECT_THAT(got, Each(got[0])) << "one cause";
-  EXPECT_EQ(toolchain->compiles, 1U);
+  EXPECT_EQ(target->compiles, 1U);
   EXPECT_EQ(cache.stats().failures, 8U);
   EXPECT_EQ(cache.stats().variants, 0U);
-  toolchain->on_compile = {};
+  target->on_compile = {};
   EXPECT_FALSE(get(one, 1, "error"));
-  EXPECT_EQ(toolchain->compiles, 2U) << "the next call tries again";
+  EXPECT_EQ(target->compiles, 2U) << "the next call tries again";
 }
 
 TEST_F(VariantCacheTest, different_contents_compile_at_the_same_time) {
   std::atomic<int> inside = 0;
-  toolchain->on_compile = [&](const CompileJob&) {
+  target->on_compile = [&](const CompileJob&) {
     ++inside;
     EXPECT_TRUE(until([&] { return inside == 2; })) << "each waits for the other";
   };
@@ -254,7 +254,7 @@ TEST_F(VariantCacheTest, hits_statistics_and_clear_do_not_wait_for_a_compile) {
   EXPECT_TRUE(get(one, 1, "1"));
   testing::Event compiling;
   testing::Event go_on;
-  toolchain->on_compile = [&](const CompileJob&) {
+  target->on_compile = [&](const CompileJob&) {
     compiling.set();
     EXPECT_TRUE(go_on.wait());
   };
@@ -286,7 +286,7 @@ TEST_F(VariantCacheTest, over_the_count_the_least_recently_used_goes) {
   EXPECT_EQ(cache.stats().variants, 3U);
   // It comes back when it is asked for.
   EXPECT_TRUE(get(one, 2, "2"));
-  EXPECT_EQ(toolchain->compiles, 5U);
+  EXPECT_EQ(target->compiles, 5U);
 }
 
 TEST_F(VariantCacheTest, a_use_under_any_spelling_counts) {
@@ -323,7 +323,7 @@ TEST_F(VariantCacheTest, without_room_for_any_each_call_compiles_and_gets_its_va
   cache.set_limits({.variants = 0});
   EXPECT_TRUE(get(one, 1, "1"));
   EXPECT_TRUE(get(one, 1, "1"));
-  EXPECT_EQ(toolchain->compiles, 2U);
+  EXPECT_EQ(target->compiles, 2U);
   EXPECT_EQ(cache.stats().variants, 0U);
   EXPECT_EQ(cache.stats().bytes, 0_B);
 }
@@ -331,7 +331,7 @@ TEST_F(VariantCacheTest, without_room_for_any_each_call_compiles_and_gets_its_va
 TEST_F(VariantCacheTest, kernel_objects_that_are_made_anew_for_each_call_do_not_pile_up) {
   cache.set_limits({.variants = 10});
   for (int i = 0; i < 10'000; ++i) EXPECT_TRUE(get(KernelId::next(), 1, "1"));
-  EXPECT_EQ(toolchain->compiles, 1U);
+  EXPECT_EQ(target->compiles, 1U);
   EXPECT_EQ(cache.stats().variants, 1U);
   EXPECT_LT(cache.stats().bytes, 10_KiB);
 }
@@ -365,7 +365,7 @@ TEST_F(VariantCacheTest, clear_drops_the_cache_s_reference_and_nothing_else) {
 
 // A pipeline's destructor may run code of others, such as unloading an object.
 TEST_F(VariantCacheTest, variants_are_dropped_with_no_lock_held) {
-  class Watched final : public StubToolchain {
+  class Watched final : public StubTarget {
    public:
     VariantCache* cache = nullptr;
     Result<Ref<hal::Pipeline>> load(hal::Device& on, const CompileJob& job,
@@ -397,13 +397,13 @@ TEST_F(VariantCacheTest, warming_up_compiles_all_of_them_with_few_runs_of_the_co
   for (int i = 0; i < 200; ++i) wanted.push_back({one, signature_of(i), making(std::to_string(i))});
   EXPECT_THAT(cache.warm_up(wanted),
               Each(Not(::testing::Truly([](const Failure& f) { return static_cast<bool>(f); }))));
-  EXPECT_EQ(toolchain->compiles, 200U);
-  EXPECT_LE(toolchain->batches, 200U / 4);
+  EXPECT_EQ(target->compiles, 200U);
+  EXPECT_LE(target->batches, 200U / 4);
   for (int i = 0; i < 200; ++i) EXPECT_TRUE(has(one, i));
   EXPECT_EQ(cache.stats().compiles, 200U);
   expect_sums();
   cache.warm_up(wanted);
-  EXPECT_EQ(toolchain->compiles, 200U) << "they are there";
+  EXPECT_EQ(target->compiles, 200U) << "they are there";
 }
 
 TEST_F(VariantCacheTest, warming_up_says_of_each_why_it_failed_and_makes_the_others) {
@@ -443,7 +443,7 @@ TEST_F(VariantCacheTest, two_that_warm_up_the_same_in_different_order_do_not_wai
     const sync::Thread other("other", [&] { cache.warm_up(back); });
     cache.warm_up(forth);
   }
-  EXPECT_EQ(toolchain->compiles, 40U);
+  EXPECT_EQ(target->compiles, 40U);
   EXPECT_EQ(cache.stats().variants, 40U);
 }
 

@@ -144,18 +144,4 @@ void append_types_and_math(std::string& text, const CppParts& parts, const Usage
   if (parts.limits) append_code(text, "cpp_limits.h");
 }
 
-std::string cpp_preamble(const CppParts& parts, const Usage& usage) {
-  std::string text;
-  append_code(text, "kernel_abi.h");
-  append_code(text, "cpp_base.h");
-  append_types_and_math(text, parts, usage);
-  if (parts.host) append_code(text, "cpp_host.h");
-  if (parts.simd) append_code(text, "cpp_simd.h");
-  if (parts.atomics) append_code(text, "cpp_atomic.h");
-  if (parts.bounds) append_code(text, "cpp_bounds.h");
-  if (parts.debug) append_code(text, "cpp_debug.h");
-  append_code(text, parts.groups ? "cpp_groups.h" : "cpp_rows.h");
-  return text;
-}
-
 }  // namespace holdfast::kernel

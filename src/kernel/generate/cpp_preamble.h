@@ -6,7 +6,7 @@
 
 namespace holdfast::kernel {
 
-// The parts of the C++ preamble that a kernel needs. Internal to generate/.
+// The parts of the C++ preamble that a kernel needs.
 struct CppParts {
   bool bfloat = false;
   bool vectors = false;
@@ -23,10 +23,7 @@ struct CppParts {
   bool host = false;
 };
 CppParts cpp_parts(const CallSignature& signature, const Usage& usage, bool bounds);
-std::string cpp_preamble(const CppParts& parts, const Usage& usage);
 
-// For the targets whose preambles share files with this one.
-//
 // The macros hf_swizzles_N: the swizzles that fit into N elements.
 std::string swizzle_macros(const Usage& usage);
 // What is the same everywhere, in its order: bfloat, vectors, math, limits.

@@ -8,32 +8,21 @@
 
 namespace holdfast::kernel {
 
-namespace {
-
-GeneratedKernel generate_for(const Definition& definition, const CallSignature& signature,
-                             const GenerateOptions& options) {
-  const Usage usage = usage_of(definition, signature);
-  switch (options.target) {
-    case Target::cpp: return generate_cpp(definition, signature, options, usage);
-    case Target::cuda: return generate_cuda(definition, signature, options, usage);
-  }
-  return {};
-}
-
-}  // namespace
-
 GeneratedKernel generate(const Definition& definition, const CallSignature& signature,
-                         const GenerateOptions& options) {
+                         const GenerateOptions& options, TextWriter& write) {
   const FloatPragmas of_header = float_pragmas_in(definition.header);
   const FloatPragmas of_body = float_pragmas_in(definition.source);
   const bool safe = of_header.safe_math || of_body.safe_math;
+  const auto write_for = [&](const Definition& d) {
+    return write(d, signature, options, usage_of(d, signature));
+  };
   GeneratedKernel kernel;
   if (safe && definition.math == MathMode::fast) {
     Definition without = definition;
     without.math = MathMode::safe;
-    kernel = generate_for(without, signature, options);
+    kernel = write_for(without);
   } else {
-    kernel = generate_for(definition, signature, options);
+    kernel = write_for(definition);
   }
   kernel.contracts = !of_header.no_contraction && !of_body.no_contraction;
   return kernel;

@@ -9,7 +9,6 @@
 namespace holdfast::kernel {
 
 struct GenerateOptions {
-  Target target = Target::cpp;
   bool bounds = false;  // every index into a buffer is checked (HOLDFAST_BOUNDS)
 };
 
@@ -29,12 +28,17 @@ struct GeneratedKernel {
   std::vector<SourceText> sources{};  // header, body
 };
 
-// One pure piece: (definition, call signature, target) -> text. Both must have passed check(). The
-// same arguments give the same text in every process and on every machine.
+struct Usage;
+// What a target writes around the author's text, where all is known that the text uses.
+using TextWriter = GeneratedKernel(const Definition& definition, const CallSignature& signature,
+                                   const GenerateOptions& options, const Usage& usage);
+
+// One pure piece, by which every target makes its text. Definition and signature must have passed
+// check(). The same arguments give the same text in every process and on every machine.
 //
 // Lines of the author's text keep their numbers (#line) and columns.
 GeneratedKernel generate(const Definition& definition, const CallSignature& signature,
-                         const GenerateOptions& options);
+                         const GenerateOptions& options, TextWriter& write);
 
 // Changes with everything that generate() makes of the same arguments: part of every cache key.
 // A digest of the preambles and a number for the rest.

@@ -13,7 +13,7 @@
 
 namespace holdfast::kernel {
 
-// What all targets need to know of a call before they write text. Internal to generate/.
+// What targets need to know of a call before they write text.
 
 // Names that a body may use for its place in the grid, in the order in which they are declared.
 struct Place {
@@ -100,11 +100,5 @@ bool is_restricted(const ArgumentUse& argument, Cooperation cooperation);
 // A place's value: in terms of the launch block hf_l, the thread (hf_x, hf_y, hf_z) and, for places
 // that need groups, its threadgroup hf_g and its index hf_i there.
 std::string place_expression(std::string_view place);
-
-// The targets.
-GeneratedKernel generate_cpp(const Definition& definition, const CallSignature& signature,
-                             const GenerateOptions& options, const Usage& usage);
-GeneratedKernel generate_cuda(const Definition& definition, const CallSignature& signature,
-                              const GenerateOptions& options, const Usage& usage);
 
 }  // namespace holdfast::kernel

@@ -1,7 +1,9 @@
 // The cache from outside: artefacts on disk, errors cold and warm, callers without measure.
 
 #include "holdfast/hal/pipeline.h"
+#include "holdfast/kernel/scenarios/adding_target_test.h"
 #include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/kernel/targets/cpu/cpu_text.h"
 #include "holdfast/testing/effort.h"
 #include "holdfast/testing/temporary_folder.h"
 #include "holdfast/testing/variable.h"
@@ -26,7 +28,7 @@ CompileJob job_of(const Kernel& kernel) {
   CompileJob job;
   job.kernel = kernel.name();
   job.variant = describe(kernel.definition(), kFloats);
-  job.code = generate(kernel.definition(), kFloats, {});
+  job.code = cpu_text(kernel.definition(), kFloats);
   return job;
 }
 
@@ -44,23 +46,22 @@ KERNEL_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
   testing::Rig rig(world);
   const auto stream = rig.stream("main");
   const Kernel wanted = elementwise("a[i] * 2");
-  const auto toolchain = std::make_shared<CountedToolchain>(rig.device->info());
+  const auto target = std::make_shared<CountedTarget>(rig.device->info());
   CompileJob stale = job_of(wanted);
   stale.code.text.replace(stale.code.text.find("a[i] * 2"), 8, "a[i]+100");
-  const Code wrong = toolchain->compile(stale).or_raise();
-  const ContentKey key(job_of(wanted), toolchain->version().or_raise());
+  const Code wrong = target->compile(stale).or_raise();
+  const ContentKey key(job_of(wanted), target->version().or_raise());
   const Variable cache_dir("HOLDFAST_CACHE_DIR", folder.path().c_str());
   {
     const Variable on("HOLDFAST_DISK_CACHE", nullptr);
     const auto disk = DiskCache::from_environment();
     disk->write(key, wrong);
-    KernelRuntime kernels(rig.context, {.toolchain = toolchain, .disk = disk});
+    KernelRuntime kernels(rig.context, {.target = target, .disk = disk});
     ASSERT_EQ(run_one(kernels, *stream, wanted, 7), 107)
         << "the artefact is one that would be used";
   }
   const Variable off("HOLDFAST_DISK_CACHE", "0");
-  KernelRuntime kernels(rig.context,
-                        {.toolchain = toolchain, .disk = DiskCache::from_environment()});
+  KernelRuntime kernels(rig.context, {.target = target, .disk = DiskCache::from_environment()});
   EXPECT_EQ(run_one(kernels, *stream, wanted, 7), 14);
   EXPECT_EQ(kernels.cache().stats().disk_hits, 0U);
 }
@@ -71,12 +72,12 @@ KERNEL_SCENARIO(warp_1711_the_same_error_cold_and_warm) {
   const auto stream = rig.stream("main");
   const Kernel good = elementwise("a[i] * 2");
   const Kernel bad = elementwise("a[i] * nothing");
-  const auto toolchain = std::make_shared<CountedToolchain>(rig.device->info());
+  const auto target = std::make_shared<CountedTarget>(rig.device->info());
   std::vector<std::string> errors;
   for (int start = 0; start < 3; ++start) {
     // As a new process finds it: memory empty, the disk as it was left.
-    KernelRuntime kernels(
-        rig.context, {.toolchain = toolchain, .disk = std::make_shared<DiskCache>(folder.path())});
+    KernelRuntime kernels(rig.context,
+                          {.target = target, .disk = std::make_shared<DiskCache>(folder.path())});
     for (int call = 0; call < 2; ++call) {
       EXPECT_EQ(run_one(kernels, *stream, good, 3), 6);
       try {
@@ -91,34 +92,12 @@ KERNEL_SCENARIO(warp_1711_the_same_error_cold_and_warm) {
   for (const std::string& error : errors) EXPECT_EQ(error, errors.front());
 }
 
-// A labelled stub: its code is the constant N of the variant, and its pipelines add it.
-class StubToolchain final : public Toolchain {
- public:
-  Result<std::string> version() override { return std::string("stub"); }
-  Result<Code> compile(const CompileJob& job) override {
-    const size_t at = job.variant.find("N = ");
-    const std::string digits = job.variant.substr(at + 4);
-    return Code(reinterpret_cast<const std::byte*>(digits.data()),
-                reinterpret_cast<const std::byte*>(digits.data() + digits.size()));
-  }
-  Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
-                                  std::span<const std::byte> code) override {
-    const std::string digits(reinterpret_cast<const char*>(code.data()), code.size());
-    const auto n = static_cast<float>(std::stoll(digits));
-    return device.create_pipeline({job.kernel, hal::HostFunction([n](const hal::HostGroup& g) {
-                                     g.binding<float>(1)[0] = g.binding<float>(0)[0] + n;
-                                   }),
-                                   static_cast<uint32_t>(job.code.interface.bindings.size()),
-                                   job.code.interface.parameter_bytes});
-  }
-};
-
 KERNEL_SCENARIO(a_caller_that_makes_100000_variants) {
   testing::Rig rig(world);
   const auto stream = rig.stream("main");
-  KernelRuntime kernels(rig.context, {.limits = {.variants = 100},
-                                      .toolchain = std::make_shared<StubToolchain>(),
-                                      .disk = nullptr});
+  KernelRuntime kernels(
+      rig.context,
+      {.limits = {.variants = 100}, .target = std::make_shared<AddingTarget>(), .disk = nullptr});
   const Kernel kernel =
       Kernel({.name = "k", .inputs = {"a"}, .outputs = {"y"}, .source = "y[0] = a[0] + N;"});
   const TestArray x = array_of(*stream, std::vector<float>{1}, "x");

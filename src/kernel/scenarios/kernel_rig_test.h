@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "holdfast/kernel/cache/content_key.h"
+#include "holdfast/kernel/cache/variant_cache.h"
 #include "holdfast/kernel/float16.h"
 #include "holdfast/kernel/launch.h"
+#include "holdfast/kernel/targets/wrapping_target_test.h"
 #include "holdfast/testing/rig.h"
 #include "holdfast/testing/scenario.h"
 
@@ -17,11 +19,10 @@ namespace holdfast::kernel {
 
 // The device's own compiler, counted. What it made is remembered for the life of the process, so
 // that a thousand schedules of one scenario run it once.
-class CountedToolchain final : public Toolchain {
+class CountedTarget final : public WrappingTarget {
  public:
-  explicit CountedToolchain(const hal::DeviceInfo& device) : inner_(make_toolchain(device)) {}
+  explicit CountedTarget(const hal::DeviceInfo& device) : WrappingTarget(make_target(device)) {}
 
-  Result<std::string> version() override { return inner_->version(); }
   Result<Code> compile(const CompileJob& job) override {
     compiles_.fetch_add(1);
     sync::switch_point("compile a kernel");
@@ -31,19 +32,10 @@ class CountedToolchain final : public Toolchain {
       const auto found = memory().made.find(text);
       if (found != memory().made.end()) return found->second;
     }
-    Result<Code> made = inner_->compile(job);
+    Result<Code> made = WrappingTarget::compile(job);
     const sync::LeafLock lock(memory().mutex);
     return memory().made.emplace(text, std::move(made)).first->second;
   }
-  Result<std::optional<Size3>> group_size(const CompileJob& job,
-                                          std::span<const std::byte> code) const override {
-    return inner_->group_size(job, code);
-  }
-  Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
-                                  std::span<const std::byte> code) override {
-    return inner_->load(device, job, code);
-  }
-
   uint64_t compiles() const { return compiles_.load(); }
 
  private:
@@ -56,7 +48,6 @@ class CountedToolchain final : public Toolchain {
     return of_process;
   }
 
-  std::shared_ptr<Toolchain> inner_;
   std::atomic<uint64_t> compiles_{0};
 };
 
@@ -64,16 +55,16 @@ class CountedToolchain final : public Toolchain {
 struct KernelRig : testing::Rig {
   explicit KernelRig(testing::World& world, KernelRuntime::Options options = {.disk = nullptr})
       : Rig(world),
-        toolchain(std::make_shared<CountedToolchain>(device->info())),
-        kernels(context, with(std::move(options), toolchain)) {}
+        target(std::make_shared<CountedTarget>(device->info())),
+        kernels(context, with(std::move(options), target)) {}
 
-  std::shared_ptr<CountedToolchain> toolchain;
+  std::shared_ptr<CountedTarget> target;
   KernelRuntime kernels;
 
  private:
   static KernelRuntime::Options with(KernelRuntime::Options options,
-                                     std::shared_ptr<Toolchain> toolchain) {
-    if (!options.toolchain) options.toolchain = std::move(toolchain);
+                                     std::shared_ptr<Target> target) {
+    if (!options.target) options.target = std::move(target);
     return options;
   }
 };

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <string>
+
+#include "holdfast/kernel/targets/cuda/nvrtc_library.h"
+#include "holdfast/kernel/targets/target.h"
+
+namespace holdfast::kernel {
+
+struct CudaOptions {
+  // "sm_90": finished code for that GPU (a cubin). "compute_90": PTX, which its driver and those of
+  // later GPUs finish.
+  std::string architecture = "sm_90";
+  bool debug = false;  // profilers and debuggers see the author's lines; code stays optimized
+};
+
+// CUDA text, generated or native, to code. The same job gives the same bytes. Thread-safe; calls
+// run in parallel; no GPU is needed. The entry point of native text is extern "C", and its headers
+// are found where those of NVRTC's toolkit are.
+//
+// Text that does not compile is ErrorCode::usage: see Target. No NVRTC, or an architecture that
+// it does not know, is environment. Time and memory are not bounded.
+Result<Code> compile_cuda(const CompileJob& job, const CudaOptions& options);
+Result<Code> compile_cuda(const CompileJob& job, const CudaOptions& options,
+                          const NvrtcLibrary& library);
+
+inline constexpr size_t kMaxCudaBytes = size_t{1} << 21;
+
+// All besides the job that decides what becomes of it, for cache keys.
+Result<std::string> cuda_compiler_version(const CudaOptions& options);
+
+}  // namespace holdfast::kernel

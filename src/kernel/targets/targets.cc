@@ -1,0 +1,41 @@
+#include <fmt/format.h>
+
+#include <array>
+
+#include "holdfast/kernel/targets/cpu/cpu_target.h"
+#include "holdfast/kernel/targets/target.h"
+#ifdef HOLDFAST_HAS_VULKAN
+#include "holdfast/kernel/targets/vulkan/vulkan_target.h"
+#endif
+
+namespace holdfast::kernel {
+namespace {
+
+template <typename T>
+std::shared_ptr<Target> make() {
+  return std::make_shared<T>();
+}
+
+struct KnownTarget {
+  hal::ModuleForm form;
+  std::shared_ptr<Target> (*make)();
+};
+// A new target is a line here.
+constexpr std::array kKnown{
+    KnownTarget{hal::ModuleForm::host_function, make<CpuTarget>},
+#ifdef HOLDFAST_HAS_VULKAN
+    KnownTarget{hal::ModuleForm::spirv, make<VulkanTarget>},
+#endif
+};
+
+}  // namespace
+
+std::shared_ptr<Target> make_target(const hal::DeviceInfo& device) {
+  for (const KnownTarget& known : kKnown) {
+    if (known.form == device.module_form) return known.make();
+  }
+  throw UnsupportedError(
+      fmt::format("no target makes modules of the form that device '{}' takes", device.name));
+}
+
+}  // namespace holdfast::kernel

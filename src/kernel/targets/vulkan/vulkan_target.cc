@@ -1,0 +1,127 @@
+#include "holdfast/kernel/targets/vulkan/vulkan_target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "holdfast/base/shown.h"
+#include "holdfast/kernel/native.h"
+#include "holdfast/kernel/targets/vulkan/glsl_compiler.h"
+#include "holdfast/kernel/targets/vulkan/specialization.h"
+#include "holdfast/kernel/targets/vulkan/spirv_group_size.h"
+
+namespace holdfast::kernel {
+
+namespace {
+
+constexpr DtypeNames kGlslTypeNames{"bool",     "int8_t", "uint8_t", "int16_t",  "uint16_t",
+                                    "int",      "uint",   "int64_t", "uint64_t", "float16_t",
+                                    "bfloat16", "float",  "double"};
+
+// Those that are not specialized.
+std::vector<Constant> macro_constants(const Native& native, std::vector<Constant> constants) {
+  std::erase_if(constants, [&](const Constant& constant) {
+    return std::ranges::find(native.constants, constant.name) != native.constants.end();
+  });
+  return constants;
+}
+
+Failure check(const CompileJob& job) {
+  if (!job.native) {
+    return Failure(
+        ErrorCode::unsupported,
+        fmt::format("kernel '{}' has no code for Vulkan: kernel text is not compiled for "
+                    "it yet; give it a native of kind glsl or spirv",
+                    job.kernel));
+  }
+  if (job.native->kind != NativeKind::glsl && job.native->kind != NativeKind::spirv) {
+    return Failure(ErrorCode::unsupported,
+                   fmt::format("kernel '{}': a native of kind {} does not run on Vulkan; give it "
+                               "one of kind glsl or spirv",
+                               job.kernel, to_string(job.native->kind)));
+  }
+  return {};
+}
+
+Result<hal::SpirvModule> module_of(const CompileJob& job, std::span<const std::byte> code) {
+  hal::SpirvModule module;
+  if (code.size() % sizeof(uint32_t) != 0) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': {} bytes are no SPIR-V, which has words of four",
+                               job.kernel, code.size()));
+  }
+  module.words.resize(code.size() / sizeof(uint32_t));
+  if (!code.empty()) std::memcpy(module.words.data(), code.data(), code.size());
+  module.entry_point = job.native->entry_point;
+  module.bindings = job.native->reaches;
+  auto constants = specialization_of(job.kernel, *job.native, job.constants);
+  if (!constants) return constants.failure();
+  module.constants = std::move(constants).value();
+  return module;
+}
+
+Code bytes_of(std::span<const uint32_t> words) {
+  const auto bytes = std::as_bytes(words);
+  return Code(bytes.begin(), bytes.end());
+}
+
+}  // namespace
+
+std::span<const NativeKind> VulkanTarget::natives() const noexcept {
+  static constexpr std::array kKinds{NativeKind::spirv, NativeKind::glsl};
+  return kKinds;
+}
+
+Result<std::string> VulkanTarget::version() { return glsl_compiler_version(); }
+
+Result<Code> VulkanTarget::compile(const CompileJob& job) {
+  if (Failure refused = check(job)) return refused;
+  if (job.native->kind == NativeKind::spirv) return job.native->module;
+  if (job.native->entry_point != "main") {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': the entry point of GLSL is called main, not {}",
+                               job.kernel, shown(job.native->entry_point)));
+  }
+  const Result<hal::SpirvModule> module = compile_glsl(
+      {.name = job.kernel,
+       .text = job.native->text,
+       .defines = native_macros(macro_constants(*job.native, job.constants), kGlslTypeNames),
+       .bindings = job.native->reaches});
+  if (!module) return module.failure();
+  return bytes_of(module.value().words);
+}
+
+Result<std::optional<Size3>> VulkanTarget::group_size(const CompileJob& job,
+                                                      std::span<const std::byte> code) const {
+  if (Failure refused = check(job)) return refused;
+  const Result<hal::SpirvModule> module = module_of(job, code);
+  if (!module) return module.failure();
+  const std::optional<Size3> own =
+      spirv_group_size(module.value().words, module.value().entry_point, module.value().constants);
+  const std::optional<Size3>& declared = job.native->threadgroup;
+  if (own && declared && *own != *declared) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': its native {} has groups of {} x {} x {} threads, and "
+                               "Native::threadgroup says {} x {} x {}; leave it out, or correct it",
+                               job.kernel, to_string(job.native->kind), own->x, own->y, own->z,
+                               declared->x, declared->y, declared->z));
+  }
+  return own ? own : declared;
+}
+
+Result<Ref<hal::Pipeline>> VulkanTarget::load(hal::Device& device, const CompileJob& job,
+                                              std::span<const std::byte> code) {
+  if (Failure refused = check(job)) return refused;
+  Result<hal::SpirvModule> module = module_of(job, code);
+  if (!module) return module.failure();
+  hal::PipelineDesc desc;
+  desc.name = job.kernel;
+  desc.module = std::move(module).value();
+  desc.bindings = static_cast<uint32_t>(job.code.interface.bindings.size());
+  desc.parameter_bytes = job.code.interface.parameter_bytes;
+  return device.create_pipeline(std::move(desc));
+}
+
+}  // namespace holdfast::kernel

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+
+#include "holdfast/base/sync/clock.h"
+
+namespace holdfast::runtime {
+
+// Why the host waited.
+enum class WaitReason : unsigned {
+  synchronize,      // the user asked for a whole stream
+  point,            // the user asked for one Point
+  readback,         // the user asked for bytes
+  map,              // the user asked for a pointer
+  budget,           // too much waits for the device
+  out_of_memory,    // an allocation found no room
+  submission_turn,  // another task was submitting to the same queue
+  host_access,      // another task was reading back the range to be bound
+  recording,        // another task was recording a node that is needed
+  shutdown          // the Context was closed
+};
+inline constexpr unsigned kWaitReasons = 10;
+const char* to_string(WaitReason reason);
+
+struct WaitStats {
+  uint64_t count = 0;
+  sync::Duration total{};
+  sync::Duration longest{};
+};
+
+// How long a caller is willing to wait.
+struct WaitLimit {
+  sync::Deadline deadline = sync::Deadline::never();
+  // Asked from time to time while waiting, on the waiting task; true ends the wait with
+  // InterruptedError. A Python binding looks for signals here. May throw; that ends the wait too.
+  std::function<bool()> interrupted;
+
+  static WaitLimit after(sync::Duration duration) { return {sync::Deadline::after(duration), {}}; }
+};
+
+// Ends every wait that is under way anywhere in the process with InterruptedError.
+// Async-signal-safe: meant to be called from a handler of SIGINT. Nothing is lost; the same wait
+// can be made again.
+void interrupt_waits() noexcept;
+
+}  // namespace holdfast::runtime
