@@ -69,6 +69,14 @@ std::vector<Array> apply(Ref<const Operation> operation, NodeInputs inputs,
   return results;
 }
 
+Array apply(Ref<const Operation> operation, NodeInputs inputs, const OutputType& output,
+            const On& on) {
+  Ref<StreamState> stream = stream_for({inputs.data(), inputs.size()}, on);
+  return Array(
+      Node::make(std::move(operation), std::move(inputs), {&output, 1}, std::move(stream), {})
+          ->first_user(0));
+}
+
 namespace {
 
 void check_operation(const Ref<const Operation>& operation) {
@@ -91,9 +99,7 @@ std::vector<Array> apply(const Ref<const Operation>& operation, std::span<const 
 Array apply(const Ref<const Operation>& operation, std::span<const Array> inputs,
             const OutputType& output, const On& on) {
   array::check_operation(operation);
-  return Array(array::Node::make(operation, array::NodeInputs(inputs.begin(), inputs.end()),
-                                 {&output, 1}, array::stream_for(inputs, on), {})
-                   ->first_user(0));
+  return array::apply(operation, array::NodeInputs(inputs.begin(), inputs.end()), output, on);
 }
 
 }  // namespace holdfast

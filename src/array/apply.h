@@ -13,4 +13,8 @@ std::vector<Array> apply(Ref<const Operation> operation, NodeInputs inputs,
                          std::span<const OutputType> outputs, Ref<StreamState> stream,
                          std::string label);
 
+// The one result of a new node, whose inputs may be moved in to donate their memory.
+Array apply(Ref<const Operation> operation, NodeInputs inputs, const OutputType& output,
+            const On& on);
+
 }  // namespace holdfast::array

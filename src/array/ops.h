@@ -118,6 +118,20 @@ Array take(const Array& a, const Array& indices, std::optional<int64_t> axis = {
 // The same, one position for each element of the result: indices has a's shape but for `axis`.
 Array take_along_axis(const Array& a, const Array& indices, int64_t axis, const On& on = {});
 
+// What an update does to the element that it meets.
+enum class Update : uint8_t { set, add, multiply, max, min };
+// take()'s counterpart: the array with elements of `axis`, at integer positions of any shape,
+// updated. Updates are broadcast to the shape that take(a, indices, axis) has, and converted to a's
+// dtype. They happen as if one after another, in the order of their positions: of several for one
+// element, the last is what set leaves. Positions outside change nothing. In the array's own memory
+// where nobody else can see it once this runs (drop the array, or move it in here), in a copy
+// otherwise.
+Array scatter(Array a, const Array& indices, const Array& updates, int64_t axis = 0,
+              Update how = Update::set, const On& on = {});
+// The same, one position for each update: indices has a's shape but for `axis`.
+Array scatter_along_axis(Array a, const Array& indices, const Array& updates, int64_t axis,
+                         Update how = Update::set, const On& on = {});
+
 inline Array operator+(const Term& a, const Term& b) { return add(a, b); }
 inline Array operator-(const Term& a, const Term& b) { return subtract(a, b); }
 inline Array operator*(const Term& a, const Term& b) { return multiply(a, b); }

@@ -178,10 +178,7 @@ Array slice_update(Array array, const Array& update, std::span<const Slice> slic
   array::NodeInputs inputs;
   inputs.push_back(std::move(array));
   inputs.push_back(fitted);
-  Ref<array::StreamState> stream = array::stream_for({inputs.data(), inputs.size()}, on);
-  return Array(array::Node::make(make_ref<const SliceUpdate>(slice), std::move(inputs), {&type, 1},
-                                 std::move(stream), {})
-                   ->first_user(0));
+  return array::apply(make_ref<const SliceUpdate>(slice), std::move(inputs), type, on);
 }
 
 Array slice_update(Array array, const Array& update, std::initializer_list<Slice> slices,

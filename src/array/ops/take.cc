@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "holdfast/array/ops.h"
+#include "holdfast/array/ops/positions.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/array/views.h"
@@ -19,8 +20,10 @@ using array::Layout;
 // inner, or (SINGLE, where that has one element) the positions. DENSE: the elements of inner lie
 // side by side.
 const kernel::Kernel& take_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
-      kernel::Definition{.name = "take", .inputs = {"x", "indices"}, .outputs = {"y"}, .source = R"(
+  static const NeverDestroyed<kernel::Kernel> kernel(kernel::Definition{.name = "take",
+                                                                        .inputs = {"x", "indices"},
+                                                                        .outputs = {"y"},
+                                                                        .source = std::string(R"(
 #if SINGLE
 const long position = thread_position_in_grid.x;
 const long inner = 0;
@@ -40,14 +43,8 @@ const I given = indices[to];
 #else
 const I given = indices[position];
 #endif
-long at = long(given);
-bool inside = at < n;
-if (I(-1) < I(0)) {
-  at = at < 0 ? at + n : at;
-  inside = inside && at >= 0;
-} else {
-  inside = ulong(given) < ulong(n);
-}
+)") + array::kPositionText +
+                                                                                  R"(
 #if DENSE
 const long step = 1;
 #else
@@ -126,14 +123,6 @@ class Take final : public Operation {
   bool along_;
 };
 
-void check_indices(const Array& indices, const char* what) {
-  if (is_integer(indices.dtype())) return;
-  throw UsageError(
-      fmt::format("{}: positions of the dtype {}; convert them to integers with "
-                  "astype first",
-                  what, to_string(indices.dtype())));
-}
-
 // A grid has one axis for each side of the axis that positions choose from.
 void check_sides(const Shape& shape, size_t axis, const char* what) {
   if (elements(shape) == 0 || in_three(Layout::row_contiguous(shape), axis)) return;
@@ -146,28 +135,18 @@ void check_sides(const Shape& shape, size_t axis, const char* what) {
 }  // namespace
 
 Array take(const Array& a, const Array& indices, std::optional<int64_t> axis, const On& on) {
-  check_indices(indices, "take");
+  array::check_positions(indices, "take");
   const Array of = axis ? a : reshape(a, {a.size()}, on);
   const size_t at = array::normal_axis(axis.value_or(0), of.ndim(), "take");
   check_sides(of.shape(), at, "take");
-  Shape shape;
-  for (size_t i = 0; i < at; ++i) shape.push_back(of.shape()[i]);
-  for (const int64_t length : indices.shape()) shape.push_back(length);
-  for (size_t i = at + 1; i < of.ndim(); ++i) shape.push_back(of.shape()[i]);
+  const Shape shape = array::shape_at_positions(of.shape(), at, indices.shape());
   return apply(make_ref<const Take>(at, false), std::array{of, indices}, {shape, a.dtype()}, on);
 }
 
 Array take_along_axis(const Array& a, const Array& indices, int64_t axis, const On& on) {
-  check_indices(indices, "take_along_axis");
+  array::check_positions(indices, "take_along_axis");
   const size_t at = array::normal_axis(axis, a.ndim(), "take_along_axis");
-  Shape wanted = a.shape();
-  if (indices.ndim() == a.ndim()) wanted[at] = indices.shape()[at];
-  if (indices.shape() != wanted) {
-    throw UsageError(fmt::format(
-        "take_along_axis: positions of shape {} for an array of shape {}; they may differ along "
-        "axis {} alone",
-        to_string(indices.shape()), to_string(a.shape()), at));
-  }
+  array::check_along(a.shape(), indices.shape(), at, "take_along_axis");
   check_sides(a.shape(), at, "take_along_axis");
   return apply(make_ref<const Take>(at, true), std::array{a, indices}, {indices.shape(), a.dtype()},
                on);
