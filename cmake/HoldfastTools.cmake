@@ -3,6 +3,7 @@ file(GLOB demo_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/demo/*.cc"
 holdfast_sources(benchmark_sources BENCHMARK src)
 
 if(HOLDFAST_BUILD_BENCHMARKS AND (bench_sources OR benchmark_sources))
+  holdfast_join(benchmark_sources holdfast_bench ${benchmark_sources})
   holdfast_add_program(holdfast_bench ${bench_sources} ${benchmark_sources})
   target_link_libraries(holdfast_bench PRIVATE
     holdfast_workloads holdfast_array benchmark::benchmark CLI11::CLI11 nlohmann_json::nlohmann_json)
