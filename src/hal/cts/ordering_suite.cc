@@ -1,4 +1,5 @@
 #include "holdfast/hal/cts/cts.h"
+#include "holdfast/testing/effort.h"
 
 // Order inside a list and between the lists of one queue.
 
@@ -132,34 +133,34 @@ TEST_P(Cts, unordered_commands_on_disjoint_ranges_all_take_effect) {
 }
 
 TEST_P(Cts, ten_thousand_ordered_commands_fit_into_one_list) {
-  constexpr uint32_t kCommands = 10000;
+  const uint32_t count = testing::shortened(10000U);
   uint32_t expected = 1;
   const auto data = uploaded(Words(16, expected), "data");
   auto work = list();
-  for (uint32_t i = 0; i < kCommands; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     affine(work, data, 2 * i + 3, i);
     work.barrier();
     expected = expected * (2 * i + 3) + i;
   }
-  EXPECT_EQ(work.command_count(), kCommands);
+  EXPECT_EQ(work.command_count(), count);
   EXPECT_TRUE(reached(submit(queue(), work)));
   EXPECT_EQ(read(data), Words(16, expected));
 }
 
 TEST_P(Cts, ten_thousand_unordered_commands_fit_into_one_list) {
-  constexpr uint32_t kCommands = 10000;
+  const uint32_t count = testing::shortened(10000U);
   const uint64_t stride = std::max<uint64_t>(device().info().buffer_alignment.value, 4);
-  const auto data = buffer({kCommands * stride}, "data");
+  const auto data = buffer({count * stride}, "data");
   auto work = list();
   work.fill(data, {{}, data->size()}, std::byte{0});
   work.barrier();
-  for (uint32_t i = 0; i < kCommands; ++i) {
+  for (uint32_t i = 0; i < count; ++i) {
     dispatch(work, "store", {Binding::of(data, range(i * stride, 4), Access::write)},
              Parameters::of(i), groups_for(1));
   }
   EXPECT_TRUE(reached(submit(queue(), work)));
   const Words result = read(data);
-  for (uint32_t i = 0; i < kCommands; ++i) ASSERT_EQ(result[i * stride / 4], i);
+  for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(result[i * stride / 4], i);
 }
 
 TEST_P(Cts, lists_of_one_queue_run_in_order) {
