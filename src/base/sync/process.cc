@@ -87,7 +87,9 @@ Actions& exit_actions() {
 
 void run_exit_actions() {
   exiting_thread.store(pthread_self());
-  terminate_before.store(std::set_terminate(terminate_at_exit));
+  if (std::get_terminate() != terminate_at_exit) {
+    terminate_before.store(std::set_terminate(terminate_at_exit));
+  }
   for (;;) {
     std::function<void()> action;
     {
@@ -120,8 +122,10 @@ NoFork::~NoFork() {
 }
 
 void at_exit(std::function<void()> action) {
-  static const int registered = std::atexit(run_exit_actions);
-  (void)registered;
+  // A forked child registers again: what others registered in the parent comes after its actions.
+  static std::atomic<uint32_t> registered_in{~uint32_t{0}};
+  const uint32_t now = fork_generation();
+  if (registered_in.exchange(now) != now) (void)std::atexit(run_exit_actions);
   exit_actions().lock()->push_back(std::move(action));
 }
 

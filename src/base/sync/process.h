@@ -54,7 +54,8 @@ class ProcessGuarded {
 };
 
 // Runs `action` when main returns or exit() is called; not after _exit() or a signal. Actions run
-// in reverse order of registration, on the exiting thread, while other threads may still run.
+// in reverse order of registration, on the exiting thread, while other threads may still run. Those
+// of a forked child run before what others have registered with std::atexit in its parent.
 //
 // Such a thread is told ClosedError by what the actions closed. Once they have begun, a ClosedError
 // that no code of a thread catches ends that thread alone, where it stands, without unwinding it;

@@ -168,5 +168,20 @@ TEST(AtExitDeathTest, a_closed_error_before_the_exit_ends_the_process_as_ever) {
       ::testing::KilledBySignal(SIGABRT), ::testing::HasSubstr("early"));
 }
 
+int stale_handler_ran_first = 0;
+
+TEST(AtExit, actions_of_a_forked_child_run_before_handlers_that_others_registered_in_its_parent) {
+  at_exit([] {});  // in the parent, before the other's handler
+  ASSERT_EQ(std::atexit([] { ++stale_handler_ran_first; }), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    at_exit([] { _exit(stale_handler_ran_first == 0 ? 0 : 1); });
+    std::exit(2);  // NOLINT(concurrency-mt-unsafe): the only thread
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+
 }  // namespace
 }  // namespace holdfast::sync

@@ -419,7 +419,7 @@ extern "C" void native_entry(const hf_call*) {}
                                                .entry_point = "native_entry",
                                                .constants = {"NO"}});
   job.constants = {
-      {"T", Dtype::uint16}, {"B", Dtype::bfloat16}, {"YES", true}, {"NO", false}, {"N", -3}};
+      {"T", Dtype::uint16}, {"B", Dtype::float16}, {"YES", true}, {"NO", false}, {"N", -3}};
   CpuTarget target;
   EXPECT_TRUE(target.compile(job).ok()) << target.compile(job).failure().message();
   job.constants[4].value = int64_t{3};
