@@ -109,9 +109,7 @@ std::vector<KernelTime> Device::kernel_times() const {
 }
 
 void Device::clear_kernels() const { kernels().clear(); }
-void Device::set_kernel_limits(kernel::CacheLimits limits) const {
-  kernels().set_limits(limits);
-}
+void Device::set_kernel_limits(kernel::CacheLimits limits) const { kernels().set_limits(limits); }
 
 const Ref<runtime::Context>& Device::context() const noexcept { return home_->device().context; }
 kernel::KernelRuntime& Device::kernels() const noexcept { return home_->device().kernels; }

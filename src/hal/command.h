@@ -111,7 +111,7 @@ struct Command {
   Pipeline* pipeline = nullptr;  // kept alive by the Holds
   ResourceId pipeline_id;        // of the above, for who must not trust that
   ByteRange replay_parameters;
-  // Instead of those in the record; null but in a build with ablations, so that both have one layout.
+  // Instead of those in the record; null but with ablations: the layout is the same without them.
   const std::byte* shared_parameters = nullptr;
   // Marks: whose life, and the range of which buffer it has.
   ResourceId marked;

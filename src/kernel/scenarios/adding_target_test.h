@@ -8,8 +8,8 @@
 
 namespace holdfast::kernel {
 
-// Compiles nothing: the code of a variant is its constant N, and its pipelines add that to the first
-// element.
+// Compiles nothing: the code of a variant is its constant N, which its pipelines add to the
+// first element.
 class AddingTarget final : public WrappingTarget {
  public:
   AddingTarget() : WrappingTarget(std::make_shared<CpuTarget>()) {}
