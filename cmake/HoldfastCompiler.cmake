@@ -60,8 +60,8 @@ function(holdfast_set_warnings target)
   endif()
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     if(CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
-      # GCC 12 reports overlaps inside std::string's own operator+ (GCC bug 105651) and impossible sizes inside
-      # boost::container's inline storage.
+      # GCC 12 reports overlaps and bounds inside std::string's own operator+ (GCC bug 105651) and
+      # impossible sizes inside boost::container's inline storage.
       target_compile_options(${target} PRIVATE -Wno-restrict -Wno-stringop-overread -Wno-stringop-overflow
         -Wno-array-bounds)
     endif()

@@ -75,13 +75,14 @@ class KernelRuntime {
   KernelRuntime(const KernelRuntime&) = delete;
   KernelRuntime& operator=(const KernelRuntime&) = delete;
 
-  // Compiles what is missing, then records one dispatch. An output whose elements have gaps between
-  // them keeps what lies there, and so counts as read too. UsageError before anything is compiled
-  // or recorded: an argument of another count, a shape that does not fit in its memory, a
-  // threadgroup that is empty or larger than the device allows, an output that shares bytes with
-  // another argument, and all that check() finds. A constant that nothing uses changes nothing, and
-  // is noted once (topic kernels). Compile errors: see Target. UsageError, too, for a
-  // threadgroup other than the native's own. Nothing is recorded then.
+  // Compiles what is missing, then records the dispatches that run it, all or none; usually there
+  // is one. An output whose elements have gaps between them keeps what lies there, and so counts as
+  // read too. UsageError before anything is compiled or recorded: an argument of another count, a
+  // shape that does not fit in its memory, a threadgroup that is empty or larger than the device
+  // allows, an output that shares bytes with another argument, and all that check() finds. A
+  // constant that nothing uses changes nothing, and is noted once (topic kernels). Compile errors:
+  // see Target. UsageError, too, for a threadgroup other than the native's own. Nothing is recorded
+  // then.
   void launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch);
   void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch);
 
