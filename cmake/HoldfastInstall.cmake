@@ -9,14 +9,9 @@ install(TARGETS holdfast_base holdfast_runtime holdfast_kernel holdfast_array ho
 install(EXPORT holdfast NAMESPACE holdfast:: DESTINATION "${holdfast_config_dir}"
   FILE holdfastTargets.cmake)
 
-# Users see the doors and what these reach, and nothing else.
-include(HoldfastHeaders)
-holdfast_reachable_headers(public_headers holdfast.h kernel.h runtime.h hal.h)
-foreach(path IN LISTS public_headers)
-  holdfast_header_file(file "${path}")
-  cmake_path(GET path PARENT_PATH folder)
-  install(FILES "${file}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/holdfast/${folder}")
-endforeach()
+# Users see include/holdfast and nothing else; tests/package/check_headers holds it to what the doors reach.
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/holdfast" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}"
+  FILES_MATCHING PATTERN "*.h")
 
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/holdfastConfig.cmake.in"
   "${PROJECT_BINARY_DIR}/holdfastConfig.cmake" INSTALL_DESTINATION "${holdfast_config_dir}")

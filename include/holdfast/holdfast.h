@@ -2,14 +2,14 @@
 
 // All of Holdfast: lazy arrays, kernels written as text, and the runtime below them. Link
 // holdfast::holdfast.
-#include <holdfast/array/array.h>
-#include <holdfast/array/creation.h>
-#include <holdfast/array/device.h>
-#include <holdfast/array/eval.h>
-#include <holdfast/array/kernel.h>
-#include <holdfast/array/npy.h>
-#include <holdfast/array/operation.h>
-#include <holdfast/array/ops.h>
-#include <holdfast/array/stream.h>
-#include <holdfast/array/views.h>
+#include <holdfast/array.h>
+#include <holdfast/creation.h>
+#include <holdfast/device.h>
+#include <holdfast/eval.h>
+#include <holdfast/kernel.h>
+#include <holdfast/npy.h>
+#include <holdfast/operation.h>
+#include <holdfast/ops.h>
+#include <holdfast/stream.h>
 #include <holdfast/version.h>
+#include <holdfast/views.h>

@@ -1,14 +1,14 @@
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 
 #include <fmt/format.h>
 
 #include "holdfast/array/apply.h"
-#include "holdfast/array/eval.h"
 #include "holdfast/array/host_bytes.h"
 #include "holdfast/array/node_recorder.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/shown.h"
+#include "holdfast/eval.h"
 #include "holdfast/hal/deleter.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 

@@ -1,13 +1,13 @@
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/ops.h"
-#include "holdfast/array/views.h"
+#include "holdfast/creation.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

@@ -1,15 +1,15 @@
-#include "holdfast/array/creation.h"
+#include "holdfast/creation.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <cmath>
 
-#include "holdfast/array/operation.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/scalars.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/operation.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

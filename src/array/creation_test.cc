@@ -1,12 +1,12 @@
-#include "holdfast/array/creation.h"
+#include "holdfast/creation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "holdfast/array/ops.h"
-#include "holdfast/array/views.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

@@ -1,7 +1,7 @@
 #pragma once
 
-#include "holdfast/array/stream.h"
 #include "holdfast/base/sync/task_local.h"
+#include "holdfast/stream.h"
 
 namespace holdfast::array {
 

@@ -1,4 +1,4 @@
-#include "holdfast/array/device.h"
+#include "holdfast/device.h"
 
 #include <fmt/format.h>
 
@@ -7,10 +7,10 @@
 #include <memory>
 #include <optional>
 
-#include "holdfast/array/stream.h"
 #include "holdfast/base/leave_alive.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/stream.h"
 
 namespace holdfast {
 namespace {

@@ -1,4 +1,4 @@
-#include "holdfast/array/dtypes.h"
+#include "holdfast/dtypes.h"
 
 #include <gtest/gtest.h>
 

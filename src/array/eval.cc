@@ -1,4 +1,4 @@
-#include "holdfast/array/eval.h"
+#include "holdfast/eval.h"
 
 #include <fmt/format.h>
 

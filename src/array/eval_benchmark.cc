@@ -1,4 +1,4 @@
-#include "holdfast/array/eval.h"
+#include "holdfast/eval.h"
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
@@ -7,12 +7,12 @@
 #include <cstring>
 #include <vector>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/kernel.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/base/sync/thread.h"
+#include "holdfast/creation.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/kernel.h"
 #include "holdfast/kernel/cache/variant_cache.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

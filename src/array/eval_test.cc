@@ -1,17 +1,17 @@
-#include "holdfast/array/eval.h"
+#include "holdfast/eval.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/kernel.h"
-#include "holdfast/array/operation.h"
-#include "holdfast/array/ops.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/thread.h"
+#include "holdfast/creation.h"
+#include "holdfast/kernel.h"
+#include "holdfast/operation.h"
+#include "holdfast/ops.h"
 #include "holdfast/testing/effort.h"
 #include "holdfast/testing/rig.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

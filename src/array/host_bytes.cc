@@ -1,8 +1,8 @@
 #include "holdfast/array/host_bytes.h"
 
-#include "holdfast/array/eval.h"
 #include "holdfast/array/node.h"
-#include "holdfast/array/views.h"
+#include "holdfast/eval.h"
+#include "holdfast/views.h"
 
 namespace holdfast::array {
 

@@ -1,4 +1,4 @@
-#include "holdfast/array/kernel.h"
+#include "holdfast/kernel.h"
 
 #include <fmt/format.h>
 

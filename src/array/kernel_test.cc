@@ -1,14 +1,14 @@
-#include "holdfast/array/kernel.h"
+#include "holdfast/kernel.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/eval.h"
-#include "holdfast/array/ops.h"
-#include "holdfast/array/stream.h"
-#include "holdfast/array/views.h"
+#include "holdfast/creation.h"
+#include "holdfast/eval.h"
 #include "holdfast/hal/devices.h"
+#include "holdfast/ops.h"
+#include "holdfast/stream.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

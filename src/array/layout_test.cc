@@ -1,4 +1,4 @@
-#include "holdfast/array/layout.h"
+#include "holdfast/layout.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,10 +5,10 @@
 #include <optional>
 #include <span>
 
-#include "holdfast/array/array.h"
-#include "holdfast/array/operation.h"
+#include "holdfast/array.h"
 #include "holdfast/array/stream_state.h"
 #include "holdfast/base/error.h"
+#include "holdfast/operation.h"
 
 namespace holdfast::array {
 

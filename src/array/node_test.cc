@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/ops.h"
+#include "holdfast/creation.h"
+#include "holdfast/ops.h"
 
 namespace holdfast::array {
 namespace {

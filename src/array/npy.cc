@@ -1,4 +1,4 @@
-#include "holdfast/array/npy.h"
+#include "holdfast/npy.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -16,9 +16,9 @@
 
 #include "holdfast/array/host_bytes.h"
 #include "holdfast/array/npy_header.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/error.h"
 #include "holdfast/hal/unique_fd.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

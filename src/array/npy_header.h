@@ -3,8 +3,8 @@
 #include <string>
 #include <string_view>
 
-#include "holdfast/array/dtypes.h"
-#include "holdfast/array/shape.h"
+#include "holdfast/dtypes.h"
+#include "holdfast/shape.h"
 
 namespace holdfast::array {
 

@@ -1,4 +1,4 @@
-#include "holdfast/array/npy.h"
+#include "holdfast/npy.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,9 +14,9 @@
 
 #include "holdfast/array/host_bytes.h"
 #include "holdfast/array/npy_header.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/error.h"
 #include "holdfast/testing/temporary_folder.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

@@ -1,14 +1,14 @@
-#include "holdfast/array/operation.h"
+#include "holdfast/operation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/eval.h"
-#include "holdfast/array/ops.h"
-#include "holdfast/array/views.h"
+#include "holdfast/creation.h"
+#include "holdfast/eval.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

@@ -7,10 +7,10 @@
 #include <map>
 #include <optional>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/eval.h"
-#include "holdfast/array/ops.h"
-#include "holdfast/array/views.h"
+#include "holdfast/creation.h"
+#include "holdfast/eval.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast::array {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstring>
 #include <ostream>
 
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 #include "holdfast/array/host_bytes.h"
-#include "holdfast/array/views.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <sstream>
 
-#include "holdfast/array/array.h"
-#include "holdfast/array/views.h"
+#include "holdfast/array.h"
 #include "holdfast/base/error.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

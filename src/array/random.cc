@@ -3,11 +3,11 @@
 #include <array>
 #include <string>
 
-#include "holdfast/array/creation.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/philox.h"
 #include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/sync/mutex.h"
+#include "holdfast/creation.h"
 
 namespace holdfast {
 namespace {

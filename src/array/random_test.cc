@@ -6,11 +6,11 @@
 #include <set>
 #include <vector>
 
-#include "holdfast/array/creation.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/array/philox.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/sync/thread.h"
+#include "holdfast/creation.h"
 
 namespace holdfast {
 namespace {

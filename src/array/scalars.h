@@ -1,6 +1,6 @@
 #pragma once
 
-#include "holdfast/array/dtypes.h"
+#include "holdfast/dtypes.h"
 #include "holdfast/kernel/signature.h"
 
 namespace holdfast::array {

@@ -1,9 +1,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "holdfast/array/array.h"
-#include "holdfast/array/operation.h"
+#include "holdfast/array.h"
 #include "holdfast/base/error.h"
+#include "holdfast/operation.h"
 
 namespace holdfast {
 namespace {

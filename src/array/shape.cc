@@ -1,4 +1,4 @@
-#include "holdfast/array/shape.h"
+#include "holdfast/shape.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "holdfast/array/stats.h"
+#include "holdfast/stats.h"
 
 #include <fmt/format.h>
 

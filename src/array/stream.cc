@@ -1,4 +1,4 @@
-#include "holdfast/array/stream.h"
+#include "holdfast/stream.h"
 
 #include <atomic>
 #include <memory>

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <string>
 
-#include "holdfast/array/device_options.h"
 #include "holdfast/base/sync/condition.h"
+#include "holdfast/device_options.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::array {

@@ -1,4 +1,4 @@
-#include "holdfast/array/stream.h"
+#include "holdfast/stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,11 +6,11 @@
 #include <memory>
 #include <optional>
 
-#include "holdfast/array/array.h"
-#include "holdfast/array/creation.h"
-#include "holdfast/array/ops.h"
+#include "holdfast/array.h"
 #include "holdfast/base/sync/thread.h"
+#include "holdfast/creation.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

@@ -1,4 +1,4 @@
-#include "holdfast/array/views.h"
+#include "holdfast/views.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
-#include "holdfast/array/kernel.h"
-#include "holdfast/array/views.h"
 #include "holdfast/hal/devices.h"
+#include "holdfast/kernel.h"
 #include "holdfast/kernel/launch.h"
+#include "holdfast/views.h"
 
 namespace hf = holdfast;
 

@@ -3,10 +3,10 @@
 #include <array>
 #include <string>
 
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/work.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

@@ -1,8 +1,8 @@
 // The integers among the results wrap around. Of bool: a sum is the or, a product the and, a
 // difference the xor of its operands.
 
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/elementwise.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <limits>
 
-#include "holdfast/array/eval.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/numeric_test.h"
+#include "holdfast/eval.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

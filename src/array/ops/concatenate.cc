@@ -2,10 +2,10 @@
 
 #include <vector>
 
-#include "holdfast/array/operation.h"
-#include "holdfast/array/ops.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/error.h"
+#include "holdfast/operation.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

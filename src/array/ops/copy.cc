@@ -6,11 +6,11 @@
 #include <bit>
 
 #include "holdfast/array/apply.h"
-#include "holdfast/array/operation.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/scalars.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/operation.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

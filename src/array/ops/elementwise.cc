@@ -8,9 +8,9 @@
 #include <optional>
 #include <span>
 
-#include "holdfast/array/operation.h"
 #include "holdfast/array/ops/elementwise_kernels.h"
 #include "holdfast/base/error.h"
+#include "holdfast/operation.h"
 
 namespace holdfast::array {
 namespace {

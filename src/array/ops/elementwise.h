@@ -2,8 +2,8 @@
 
 #include <string_view>
 
-#include "holdfast/array/array.h"
-#include "holdfast/array/term.h"
+#include "holdfast/array.h"
+#include "holdfast/term.h"
 
 namespace holdfast::array {
 

@@ -6,10 +6,10 @@
 #include <functional>
 #include <limits>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/eval.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/numeric_test.h"
+#include "holdfast/creation.h"
+#include "holdfast/eval.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

@@ -4,10 +4,10 @@
 
 #include <functional>
 
-#include "holdfast/array/eval.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/elementwise.h"
 #include "holdfast/array/ops/numeric_test.h"
+#include "holdfast/eval.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

@@ -1,5 +1,5 @@
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/elementwise.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

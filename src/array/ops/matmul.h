@@ -1,6 +1,6 @@
 #pragma once
 
-#include "holdfast/array/operation.h"
+#include "holdfast/operation.h"
 
 namespace holdfast::array {
 

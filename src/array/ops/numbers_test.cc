@@ -3,10 +3,10 @@
 
 #include <limits>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/base/error.h"
+#include "holdfast/creation.h"
+#include "holdfast/ops.h"
 
 // C++ numbers beside arrays, at the ends of what 64 bits hold.
 namespace holdfast {

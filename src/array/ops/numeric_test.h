@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/array/array.h"
-#include "holdfast/array/views.h"
+#include "holdfast/array.h"
+#include "holdfast/views.h"
 
 // Arrays of any dtype as doubles, and how close to a double-precision reference a result must be.
 namespace holdfast::numeric {

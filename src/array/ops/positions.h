@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "holdfast/array/array.h"
-#include "holdfast/array/operation.h"
+#include "holdfast/array.h"
 #include "holdfast/base/error.h"
+#include "holdfast/operation.h"
 
 // Integer positions along an axis, as take() and scatter() have them.
 namespace holdfast::array {

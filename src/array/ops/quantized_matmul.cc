@@ -3,11 +3,11 @@
 #include <array>
 #include <string>
 
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/matmul.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

@@ -3,11 +3,11 @@
 #include <utility>
 
 #include "holdfast/array/apply.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/positions.h"
 #include "holdfast/array/ops/work.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

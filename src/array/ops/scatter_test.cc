@@ -3,12 +3,12 @@
 
 #include <cmath>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/device.h"
-#include "holdfast/array/eval.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
+#include "holdfast/creation.h"
+#include "holdfast/device.h"
+#include "holdfast/eval.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

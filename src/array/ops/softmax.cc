@@ -1,9 +1,9 @@
 #include <array>
 #include <string>
 
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

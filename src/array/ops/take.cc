@@ -3,12 +3,12 @@
 #include <array>
 #include <limits>
 
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/positions.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
-#include "holdfast/array/views.h"
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {

@@ -5,10 +5,10 @@
 #include <limits>
 #include <numeric>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/ops.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
+#include "holdfast/creation.h"
+#include "holdfast/ops.h"
 
 namespace holdfast {
 namespace {

@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "holdfast/array/operation.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/rounding.h"
+#include "holdfast/operation.h"
 
 // How operations that are no elementwise expressions cut their work into threads.
 namespace holdfast::array {

@@ -4,14 +4,14 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/array/creation.h"
-#include "holdfast/array/eval.h"
-#include "holdfast/array/kernel.h"
-#include "holdfast/array/operation.h"
-#include "holdfast/array/ops.h"
-#include "holdfast/array/views.h"
+#include "holdfast/creation.h"
+#include "holdfast/eval.h"
+#include "holdfast/kernel.h"
 #include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/operation.h"
+#include "holdfast/ops.h"
 #include "holdfast/testing/scenario.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 

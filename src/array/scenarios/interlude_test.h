@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "holdfast/array/operation.h"
 #include "holdfast/array/scenarios/array_rig_test.h"
+#include "holdfast/operation.h"
 
 namespace holdfast {
 

@@ -4,9 +4,9 @@
 #include <utility>
 #include <vector>
 
-#include "holdfast/array/kernel.h"
-#include "holdfast/array/operation.h"
 #include "holdfast/array/scenarios/random_graphs_test.h"
+#include "holdfast/kernel.h"
+#include "holdfast/operation.h"
 
 // The kernels and operations that a user would bring: each as Model::kernel has it.
 namespace holdfast::random_graphs {

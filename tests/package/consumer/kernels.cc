@@ -1,4 +1,4 @@
-#include <holdfast/kernel.h>
+#include <holdfast/kernels.h>
 
 #include <array>
 #include <cstdio>

@@ -4,10 +4,10 @@
 #include <string_view>
 #include <vector>
 
-#include "holdfast/array/device_options.h"
-#include "holdfast/array/stats.h"
 #include "holdfast/array/stream_state.h"
+#include "holdfast/device_options.h"
 #include "holdfast/hal/devices.h"
+#include "holdfast/stats.h"
 
 namespace holdfast {
 

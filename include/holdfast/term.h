@@ -3,7 +3,7 @@
 #include <concepts>
 #include <variant>
 
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 
 namespace holdfast {
 

@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 
 namespace holdfast {
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/array/dtypes.h"
-#include "holdfast/array/layout.h"
-#include "holdfast/array/stream.h"
-#include "holdfast/array/value.h"
+#include "holdfast/dtypes.h"
+#include "holdfast/layout.h"
+#include "holdfast/stream.h"
+#include "holdfast/value.h"
 
 namespace holdfast {
 

@@ -3,7 +3,7 @@
 #include <initializer_list>
 #include <span>
 
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 
 namespace holdfast {
 

@@ -3,10 +3,10 @@
 #include <atomic>
 #include <string>
 
-#include "holdfast/array/dtypes.h"
-#include "holdfast/array/layout.h"
 #include "holdfast/base/ref.h"
+#include "holdfast/dtypes.h"
 #include "holdfast/hal/allocation.h"
+#include "holdfast/layout.h"
 
 namespace holdfast::array {
 

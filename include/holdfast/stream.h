@@ -3,7 +3,7 @@
 #include <optional>
 #include <string>
 
-#include "holdfast/array/device.h"
+#include "holdfast/device.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast {

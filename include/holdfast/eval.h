@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 
 namespace holdfast {
 

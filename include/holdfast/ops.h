@@ -3,8 +3,8 @@
 #include <span>
 #include <vector>
 
-#include "holdfast/array/array.h"
-#include "holdfast/array/term.h"
+#include "holdfast/array.h"
+#include "holdfast/term.h"
 
 namespace holdfast {
 

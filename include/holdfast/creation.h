@@ -1,6 +1,6 @@
 #pragma once
 
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 #include "holdfast/kernel/signature.h"
 
 namespace holdfast {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "holdfast/array/array.h"
+#include "holdfast/array.h"
 #include "holdfast/hal/command.h"
 #include "holdfast/hal/device_info.h"
 #include "holdfast/kernel/kernel.h"

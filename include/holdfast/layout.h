@@ -3,7 +3,7 @@
 #include <optional>
 #include <span>
 
-#include "holdfast/array/shape.h"
+#include "holdfast/shape.h"
 
 namespace holdfast {
 

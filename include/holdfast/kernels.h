@@ -1,0 +1,5 @@
+#pragma once
+
+// Kernels written as text: define one, launch it on a Stream. Link holdfast::kernel.
+#include <holdfast/kernel/launch.h>
+#include <holdfast/runtime.h>
