@@ -274,7 +274,7 @@ TEST(WaitForWriters, waits_for_the_writers_of_the_memory_and_for_nothing_else) {
   const uint64_t before = rig.stats().submissions;
   a->wait_for(x, t::patient());  // recorded, not submitted: the wait submits it
   EXPECT_EQ(rig.stats().submissions, before + 1);
-  EXPECT_EQ(t::bytes_of(*a, x), std::vector<uint8_t>(64, 3));
+  EXPECT_EQ(t::bytes_of(*a, x), std::vector<uint8_t>(64, 5));
   EXPECT_THROW(a->wait_for(y, WaitLimit::after(std::chrono::milliseconds(1))), TimeoutError);
   gate.open();
   a->wait_for(y, t::patient());
