@@ -84,6 +84,8 @@ function(holdfast_add_library target export_name)
   add_library(holdfast::${export_name} ALIAS ${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${export_name})
   target_compile_features(${target} PUBLIC cxx_std_20)
+  # Public headers say what they show.
+  set_target_properties(${target} PROPERTIES CXX_VISIBILITY_PRESET hidden)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>"
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>")

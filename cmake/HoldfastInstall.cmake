@@ -3,8 +3,13 @@ include(GNUInstallDirs)
 
 set(holdfast_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
 
-install(TARGETS holdfast_base holdfast_runtime holdfast_kernel holdfast_array holdfast EXPORT holdfast
+set(holdfast_targets holdfast)
+if(NOT BUILD_SHARED_LIBS)
+  list(APPEND holdfast_targets holdfast_base holdfast_runtime holdfast_kernel holdfast_array)
+endif()
+install(TARGETS ${holdfast_targets} EXPORT holdfast
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
   INCLUDES DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 install(EXPORT holdfast NAMESPACE holdfast:: DESTINATION "${holdfast_config_dir}"
   FILE holdfastTargets.cmake)
