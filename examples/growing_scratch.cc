@@ -82,8 +82,8 @@ int main() {
 
   const hf::Stats stats = device.stats();
   const uint64_t unasked = stats.runtime.wait_count() -
-                           stats.runtime.waits_for(hf::runtime::WaitReason::readback).count -
-                           stats.runtime.waits_for(hf::runtime::WaitReason::point).count;
+                           stats.runtime.waits_for(hf::WaitReason::readback).count -
+                           stats.runtime.waits_for(hf::WaitReason::point).count;
   std::printf("%d launches, %d results checked, %d wrong\n", kLaunches, checked, wrong);
   std::printf("memory that waits for the device, at most: %s; waits that nobody asked for: %llu\n",
               hf::to_string(stats.runtime.memory.deferred_peak).c_str(),
@@ -91,6 +91,6 @@ int main() {
   std::printf("the heap was copied %llu times and passed on %llu times\n",
               static_cast<unsigned long long>(stats.hidden_copies),
               static_cast<unsigned long long>(stats.donated));
-  const bool bounded = stats.runtime.memory.deferred_peak <= hf::runtime::Options().deferred_limit;
+  const bool bounded = stats.runtime.memory.deferred_peak <= hf::RuntimeOptions().deferred_limit;
   return wrong == 0 && bounded && stats.hidden_copies == 0 ? 0 : 1;
 }

@@ -191,7 +191,7 @@ int main() {
   for (const Case& c : cases) {
     const Reference expected = reference(c.x, weights);
     const std::string what =
-        "M = " + std::to_string(c.x.shape(0)) + ", " + hf::kernel::to_string(c.x.dtype());
+        "M = " + std::to_string(c.x.shape(0)) + ", " + hf::to_string(c.x.dtype());
     const auto floats = [](const hf::Array& a) {
       return hf::astype(a, hf::float32).to_vector<float>();
     };

@@ -15,14 +15,14 @@ class RowVariance final : public hf::Operation {
   std::string_view name() const noexcept override { return "row_variance"; }
 
   void record(hf::Encoder& encoder) const override {
-    static const hf::kernel::Kernel means(
+    static const hf::Kernel means(
         {.name = "row_means", .inputs = {"x"}, .outputs = {"mean"}, .source = R"(
 uint row = thread_position_in_grid.x;
 float sum = 0.0f;
 for (uint i = 0; i < columns; ++i) sum += x[row * columns + i];
 mean[row] = sum / float(columns);
 )"});
-    static const hf::kernel::Kernel squares(
+    static const hf::Kernel squares(
         {.name = "row_squares", .inputs = {"x", "mean"}, .outputs = {"y"}, .source = R"(
 uint row = thread_position_in_grid.x;
 float sum = 0.0f;

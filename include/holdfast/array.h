@@ -3,6 +3,7 @@
 #include <functional>
 #include <initializer_list>
 #include <iosfwd>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,9 +13,14 @@
 #include "holdfast/stream.h"
 #include "holdfast/value.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 class ArrayMap;
+namespace runtime {
+class Map;
+}
 
 // An array of numbers that may not have been computed yet: a result of a node, or a view of one. A
 // value: copies are cheap (two counts) and show the same elements, which never change. Nothing is
@@ -61,7 +67,7 @@ class Array {
   int64_t size() const { return elements(shape()); }
   Bytes nbytes() const { return size_of(dtype()) * static_cast<uint64_t>(size()); }
   // Where the elements lie in the memory of the result that this is or shows.
-  array::Layout layout() const;
+  Layout layout() const;
   bool is_row_contiguous() const { return !view_ || view_->layout.is_row_contiguous(); }
   Stream stream() const;
   Device device() const;
@@ -75,18 +81,18 @@ class Array {
   bool is_recorded() const;
 
   // Records, submits, and waits for this array alone.
-  const Array& eval(const runtime::WaitLimit& limit = {}) const;
+  const Array& eval(const WaitLimit& limit = {}) const;
 
   // The one element of an array of size one. UsageError where size or dtype differ: astype first.
   template <Element T>
-  T item(const runtime::WaitLimit& limit = {}) const {
+  T item(const WaitLimit& limit = {}) const {
     T value{};
     read(DtypeOf<T>::value, "item", 1, std::as_writable_bytes(std::span(&value, 1)), limit);
     return value;
   }
   // The elements in row-major order. UsageError where the dtype differs.
   template <Element T>
-  std::vector<T> to_vector(const runtime::WaitLimit& limit = {}) const {
+  std::vector<T> to_vector(const WaitLimit& limit = {}) const {
     if constexpr (std::same_as<T, bool>) {
       std::vector<uint8_t> bytes(static_cast<size_t>(size()));
       read(Dtype::bool_, "to_vector", -1, std::as_writable_bytes(std::span(bytes)), limit);
@@ -98,13 +104,13 @@ class Array {
     }
   }
   // The elements in row-major order, in the memory of the device itself. See ArrayMap.
-  ArrayMap map(const runtime::WaitLimit& limit = {}) const;
+  ArrayMap map(const WaitLimit& limit = {}) const;
 
   // For the other parts of this layer, and for those who write their own.
   Array(Ref<array::Value> value, Ref<const array::View> view = {}) noexcept
       : value_(std::move(value)), view_(std::move(view)) {}
   // The same result through another layout; it must lie in its memory.
-  Array with_layout(const array::Layout& layout) const;
+  Array with_layout(const Layout& layout) const;
   // Null where there is none. Only Arrays protect its memory from becoming another result's.
   const Ref<array::Value>& value() const noexcept { return value_; }
   const Ref<const array::View>& view() const noexcept { return view_; }
@@ -118,7 +124,7 @@ class Array {
   [[noreturn]] static void raise_empty();
   // `count` -1: any size.
   void read(Dtype dtype, const char* what, int64_t count, std::span<std::byte> to,
-            const runtime::WaitLimit& limit) const;
+            const WaitLimit& limit) const;
 
   Ref<array::Value> value_;
   Ref<const array::View> view_;  // null: the whole result, row-contiguous
@@ -129,6 +135,10 @@ class Array {
 // where the host does not reach the device's memory: use to_vector. Movable; belongs to one task.
 class ArrayMap {
  public:
+  ArrayMap(ArrayMap&&) noexcept;
+  ArrayMap& operator=(ArrayMap&&) noexcept;
+  ~ArrayMap();
+
   template <Element T>
   std::span<const T> values() const& {
     check(DtypeOf<T>::value);
@@ -143,11 +153,10 @@ class ArrayMap {
 
  private:
   friend class Array;
-  ArrayMap(Array array, std::optional<runtime::Map> map)
-      : array_(std::move(array)), map_(std::move(map)) {}
+  ArrayMap(Array array, std::unique_ptr<runtime::Map> map) noexcept;
   void check(Dtype dtype) const;
   Array array_;
-  std::optional<runtime::Map> map_;  // none where there are no elements
+  std::unique_ptr<runtime::Map> map_;  // none where there are no elements
 };
 
 // Evaluates, then as people expect: array([[1, 2], [3, 4]], dtype=float32). Large arrays are
@@ -167,3 +176,5 @@ Array from_external(void* data, Dtype dtype, const Shape& shape, std::function<v
 Array to_device(const Array& array, const Device& device);
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

@@ -3,6 +3,8 @@
 #include "holdfast/array.h"
 #include "holdfast/kernel/signature.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // Lazy: nothing is computed before somebody needs it. UsageError for a shape with a negative
@@ -38,3 +40,5 @@ Array random_uniform(const Shape& shape, Dtype dtype = float32, const On& on = {
 Array random_normal(const Shape& shape, Dtype dtype = float32, const On& on = {});
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

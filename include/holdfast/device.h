@@ -4,14 +4,54 @@
 #include <string_view>
 #include <vector>
 
-#include "holdfast/array/stream_state.h"
-#include "holdfast/device_options.h"
-#include "holdfast/hal/devices.h"
+#include "holdfast/base/ref.h"
+#include "holdfast/hal/device_info.h"
+#include "holdfast/runtime/options.h"
+#include "holdfast/runtime/wait_limit.h"
 #include "holdfast/stats.h"
+
+namespace holdfast::array {
+class StreamState;
+}
+
+#pragma GCC visibility push(default)
 
 namespace holdfast {
 
 class Stream;
+namespace hal {
+class Device;
+}
+namespace kernel {
+class KernelRuntime;
+}
+namespace runtime {
+class Context;
+}
+
+using KernelLimits = kernel::CacheLimits;
+using KernelOptions = kernel::Options;
+using RuntimeOptions = runtime::Options;
+using hal::DeviceInfo;
+using hal::DeviceListing;
+using hal::KernelTime;
+using runtime::interrupt_waits;
+using runtime::WaitLimit;
+
+// When an evaluation submits what it has recorded, so that the device works while the host still
+// records, and so that no submission runs for long: whichever limit is met first. The
+// number of commands was chosen by the bench row array_early_submit; no row varies the others yet.
+struct SubmitLimits {
+  uint32_t commands = 64;
+  Bytes bytes = 64_MiB;                                // that the recorded commands write
+  sync::Duration time = std::chrono::milliseconds(2);  // since the first of them was recorded
+};
+
+struct DeviceOptions {
+  RuntimeOptions runtime = RuntimeOptions::from_environment();
+  KernelOptions kernels{};
+  SubmitLimits submit{};
+};
 
 // A device with all that arrays on it need: its memory, its compiled kernels, its streams. A
 // handle: cheap to copy, thread-safe. Arrays and Streams keep what they need of it alive.
@@ -27,7 +67,7 @@ class Device {
   Stream new_stream(std::string name = {}) const;
 
   // Waits for everything that was recorded on any of its streams; raises the first failure.
-  void synchronize(const runtime::WaitLimit& limit = {}) const;
+  void synchronize(const WaitLimit& limit = {}) const;
 
   // Memory that arrays may have at once, pooled memory included. Zero: the device's own limit.
   void set_memory_limit(Bytes limit) const;
@@ -45,7 +85,7 @@ class Device {
   std::vector<KernelTime> kernel_times() const;
   // Drops every compiled kernel that nothing recorded needs; bounds them from now on.
   void clear_kernels() const;
-  void set_kernel_limits(kernel::CacheLimits limits) const;
+  void set_kernel_limits(KernelLimits limits) const;
 
   // For those who mix arrays with a runtime of their own.
   const Ref<runtime::Context>& context() const noexcept;
@@ -54,11 +94,11 @@ class Device {
   friend bool operator==(const Device& a, const Device& b) noexcept;
 
   // For the other parts of this layer.
-  explicit Device(Ref<array::StreamState> home) noexcept;
-  const Ref<array::StreamState>& home() const noexcept { return home_; }
+  explicit Device(HiddenRef<array::StreamState> home) noexcept : home_(std::move(home)) {}
+  const HiddenRef<array::StreamState>& home() const noexcept { return home_; }
 
  private:
-  Ref<array::StreamState> home_;  // the default stream's: through it everything else
+  HiddenRef<array::StreamState> home_;  // the default stream's: through it everything else
 };
 
 // The one device of that name in this process, opened on first use: "cpu", "vulkan:0",
@@ -67,8 +107,10 @@ Device device(std::string_view name);
 // HOLDFAST_DEVICE, else the best there is; the CPU is always there.
 Device default_device();
 void set_default_device(const Device& device);
+// A device of its own, apart from those that device() gives, by one of the same names.
+Device open_device(std::string_view name, DeviceOptions options = {});
 // What device() takes here, with a description for people.
-std::vector<hal::DeviceListing> devices();
+std::vector<DeviceListing> devices();
 
 // Of the default device.
 void set_memory_limit(Bytes limit);
@@ -80,3 +122,5 @@ Bytes cache_memory();
 Stats stats();
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

@@ -6,12 +6,15 @@
 #include "holdfast/kernel/dtype.h"
 #include "holdfast/kernel/float16.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 using kernel::BFloat16;
 using kernel::Dtype;
 using kernel::Float16;
 using kernel::size_of;
+using kernel::to_string;
 
 // NOLINTNEXTLINE(readability-identifier-naming): bool is taken
 inline constexpr Dtype bool_ = Dtype::bool_;
@@ -103,3 +106,5 @@ template <typename T>
 concept Element = requires { DtypeOf<T>::value; };
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 
 #include "holdfast/array.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // Records all that these arrays need and submits it; returns at once. Any thread may evaluate any
@@ -26,7 +28,7 @@ namespace holdfast {
 void async_eval(std::span<const Array> arrays);
 // The same, then waits for these arrays and nothing else. Raises the failure of the first one. The
 // limit is for this wait and for other tasks that are recording; not for compiling or the budget.
-void eval(std::span<const Array> arrays, const runtime::WaitLimit& limit = {});
+void eval(std::span<const Array> arrays, const WaitLimit& limit = {});
 
 template <std::same_as<Array>... More>
 void async_eval(const Array& first, const More&... more) {
@@ -40,3 +42,5 @@ void eval(const Array& first, const More&... more) {
 }
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

@@ -1,14 +1,13 @@
 #pragma once
 
-#include <atomic>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "holdfast/array.h"
 #include "holdfast/kernel/kernel.h"
-#include "holdfast/kernel/signature.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast {
 
@@ -21,6 +20,10 @@ using kernel::Scalar;
 using kernel::Size3;
 using KernelDefinition = kernel::Definition;
 
+// How Kernel::operator() is called with arrays. It returns the outputs, then what became of
+// in_place. UsageError at once for what can be seen without compiling: counts, shapes, names of
+// constants and params, a threadgroup larger than the device allows. Compile errors are raised by
+// whoever evaluates a result.
 struct KernelCall {
   Size3 grid{};         // threads: no surplus thread exists
   Size3 threadgroup{};  // threads
@@ -46,28 +49,6 @@ struct KernelCall {
   On on{};
 };
 
-// A kernel written as text, called with arrays: each call builds one node. Cheap to copy,
-// immutable, thread-safe. Same-named kernels are different kernels.
-class Kernel {
- public:
-  // UsageError says what is wrong with the definition. Nothing is compiled.
-  explicit Kernel(KernelDefinition definition) : kernel_(std::move(definition)) {}
-  explicit Kernel(kernel::Kernel kernel) : kernel_(std::move(kernel)) {}
-
-  // The outputs, then what became of in_place. UsageError at once for what can be seen without
-  // compiling: counts, shapes, names of constants and params, a threadgroup larger than the device
-  // allows. Compile errors are raised by whoever evaluates a result.
-  std::vector<Array> operator()(std::vector<Array> inputs, KernelCall call) const;
-
-  const std::string& name() const noexcept { return kernel_.name(); }
-  const kernel::Kernel& definition() const noexcept { return kernel_; }
-
- private:
-  kernel::Kernel kernel_;
-  // A hash of the names that the last good call gave. Shared by copies; one that matches by
-  // accident only makes an error come later.
-  std::shared_ptr<std::atomic<uint64_t>> checked_names_ =
-      std::make_shared<std::atomic<uint64_t>>(0);
-};
-
 }  // namespace holdfast
+
+#pragma GCC visibility pop

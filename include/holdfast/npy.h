@@ -4,6 +4,8 @@
 
 #include "holdfast/array.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // NumPy's .npy files, versions 1 to 3, little-endian, row-major or column-major. bfloat16, which
@@ -15,3 +17,5 @@ Array load_npy(const std::string& path, const On& on = {});
 void save_npy(const std::string& path, const Array& array);
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

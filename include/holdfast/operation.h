@@ -6,17 +6,22 @@
 #include <vector>
 
 #include "holdfast/array.h"
-#include "holdfast/hal/command.h"
 #include "holdfast/hal/device_info.h"
-#include "holdfast/kernel/kernel.h"
-#include "holdfast/kernel/signature.h"
+#include "holdfast/hal/native_call.h"
+#include "holdfast/kernel.h"
+
+namespace holdfast::array {
+class NodeRecorder;
+}
+
+#pragma GCC visibility push(default)
 
 namespace holdfast {
 
+using hal::NativeCall;
+using hal::NativeCallback;
+
 class Encoder;
-namespace array {
-class NodeRecorder;
-}
 
 // What a node does. Derive from it to add an operation of your own, and build nodes of it with
 // apply(). Immutable, shared by nodes and threads.
@@ -42,23 +47,29 @@ class Operation : public RefCounted {
 // that Encoder, and everything that is recorded with it holds the memory.
 class Operand {
  public:
+  Operand(const Operand& other);
+  Operand(Operand&& other) noexcept;
+  Operand& operator=(const Operand& other);
+  Operand& operator=(Operand&& other) noexcept;
+  ~Operand();
+
   Dtype dtype() const noexcept { return dtype_; }
   const Shape& shape() const noexcept { return layout_.shape; }
-  const array::Layout& layout() const noexcept { return layout_; }
+  const Layout& layout() const noexcept { return layout_; }
   int64_t size() const noexcept;
   bool is_row_contiguous() const noexcept { return layout_.is_row_contiguous(); }
   // The same memory through another layout, or as another dtype of the same size. UsageError where
   // the layout reaches outside the memory.
-  Operand with_layout(const array::Layout& layout) const;
+  Operand with_layout(const Layout& layout) const;
   Operand viewed_as(Dtype dtype) const;
 
  private:
   friend class Encoder;
   friend class array::NodeRecorder;
-  Operand() = default;
+  Operand();
   Ref<hal::Allocation> memory_;  // null while kernels are only looked for
   Dtype dtype_ = Dtype::float32;
-  array::Layout layout_;
+  Layout layout_;
 };
 
 // How an operation records: what it binds is held until the device is done with it; there is no way
@@ -95,18 +106,11 @@ class Encoder {
   // The operand itself, or a row-contiguous copy of it.
   Operand contiguous(const Operand& operand);
 
-  struct Launch {
-    std::span<const Operand> inputs{};
-    std::span<const Operand> outputs{};
-    std::span<const Operand> in_place{};
-    kernel::Size3 grid{};  // threads
-    kernel::Size3 threadgroup{};
-    std::span<const kernel::Constant> constants{};
-    std::span<const kernel::Param> params{};
-    uint32_t work_per_thread = 1;  // see kernel::Launch
-  };
-  // One dispatch. UsageError as of kernel::KernelRuntime::launch. Negative strides are refused.
-  void launch(const kernel::Kernel& kernel, const Launch& launch);
+  using Launch = kernel::LaunchOf<Operand>;
+  // One dispatch. UsageError for arguments of another count, a shape that does not fit in its
+  // memory, a threadgroup that is empty or larger than the device allows, an output that shares
+  // bytes with another argument, names that the kernel does not know, and negative strides.
+  void launch(const Kernel& kernel, const Launch& launch);
   // Row-contiguous operands of one size in bytes, apart from each other.
   void copy(const Operand& from, const Operand& to);
   // Every byte of a row-contiguous operand.
@@ -115,12 +119,12 @@ class Encoder {
   // shows each of its elements once.
   void copy_elements(const Operand& from, const Operand& to);
   // Every element, in any layout.
-  void fill_elements(const Operand& to, const kernel::Scalar& value);
-  // The backend's own commands; see hal::NativeCallback.
-  void native(hal::NativeCallback callback, std::span<const Operand> reads,
+  void fill_elements(const Operand& to, const Scalar& value);
+  // The backend's own commands; see NativeCallback.
+  void native(NativeCallback callback, std::span<const Operand> reads,
               std::span<const Operand> writes);
 
-  const hal::DeviceInfo& device() const noexcept;
+  const DeviceInfo& device() const noexcept;
 
  private:
   friend class array::NodeRecorder;
@@ -143,3 +147,5 @@ Array apply(const Ref<const Operation>& operation, std::span<const Array> inputs
             const OutputType& output, const On& on = {});
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 
 #include "holdfast/kernel/signature.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // A few integers without a heap: the lengths, strides or axes of an array. At most kMaxDims of
@@ -64,12 +66,15 @@ class Dims {
 };
 using Shape = Dims;
 using Strides = Dims;
+inline constexpr int64_t kMaxLength = 0x7fffffff;  // of one axis
 
 // "(32, 768)", "(3,)", "()".
 std::string to_string(const Dims& dims);
 
-// The product of the lengths. UsageError where one is negative or above 2^31 - 1, or where the
+// The product of the lengths. UsageError where one is negative or above kMaxLength, or where the
 // product is more than any memory has.
 int64_t elements(const Shape& shape);
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

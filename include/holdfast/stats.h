@@ -2,15 +2,23 @@
 
 #include <string>
 
-#include "holdfast/hal/kernel_profile.h"
-#include "holdfast/kernel/cache/cache_limits.h"
+#include "holdfast/kernel/options.h"
 #include "holdfast/runtime/stats.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast {
 
+using KernelStats = kernel::CacheStats;
+using runtime::MemoryStats;
+using runtime::RuntimeStats;
+using runtime::to_string;
+using runtime::WaitReason;
+using runtime::WaitStats;
+
 struct Stats {
-  runtime::Stats runtime{};      // waits by reason, memory, submissions, retirements
-  kernel::CacheStats kernels{};  // hits, compiles, evictions
+  RuntimeStats runtime{};  // waits by reason, memory, submissions, retirements
+  KernelStats kernels{};   // hits, compiles, evictions
   uint64_t nodes_recorded = 0;
   uint64_t nodes_failed = 0;
   uint64_t donated = 0;        // inputs whose memory became an output's
@@ -23,6 +31,6 @@ struct Stats {
 };
 std::string to_string(const Stats& stats);
 
-using hal::KernelTime;
-
 }  // namespace holdfast
+
+#pragma GCC visibility pop

@@ -4,12 +4,17 @@
 #include <string>
 
 #include "holdfast/device.h"
-#include "holdfast/runtime/stream.h"
+
+namespace holdfast::array {
+class StreamScope;
+}
+
+#pragma GCC visibility push(default)
 
 namespace holdfast {
 
-namespace array {
-class StreamScope;
+namespace runtime {
+class Stream;
 }
 
 // Where nodes record: in order, as if executed one after another. Streams of one device run beside
@@ -23,19 +28,19 @@ class Stream {
   // Submits what was recorded; never waits for the device.
   void flush() const;
   // Waits for all that was recorded here; raises the failure of the last of it.
-  void synchronize(const runtime::WaitLimit& limit = {}) const;
+  void synchronize(const WaitLimit& limit = {}) const;
   // Later work of this stream waits, on the device, for what the other has recorded so far.
   void wait_for(const Stream& other) const;
 
   friend bool operator==(const Stream& a, const Stream& b) noexcept { return a.state_ == b.state_; }
 
   // For the other parts of this layer.
-  explicit Stream(Ref<array::StreamState> state) noexcept : state_(std::move(state)) {}
-  const Ref<array::StreamState>& state() const noexcept { return state_; }
+  explicit Stream(HiddenRef<array::StreamState> state) noexcept : state_(std::move(state)) {}
+  const HiddenRef<array::StreamState>& state() const noexcept { return state_; }
   const Ref<runtime::Stream>& runtime_stream() const noexcept;
 
  private:
-  Ref<array::StreamState> state_;
+  HiddenRef<array::StreamState> state_;
 };
 
 Stream new_stream(const Device& device, std::string name = {});
@@ -56,7 +61,7 @@ class UseStream {
   UseStream& operator=(const UseStream&) = delete;
 
  private:
-  Ref<array::StreamScope> scope_;
+  HiddenRef<array::StreamScope> scope_;
 };
 
 // An optional last argument of everything that builds a node: where it goes. Without one: the
@@ -67,10 +72,12 @@ class On {
   On() = default;
   On(const Stream& stream) : stream_(stream.state()) {}
   On(const Device& device) : stream_(device.home()) {}
-  const Ref<array::StreamState>& state() const noexcept { return stream_; }
+  const HiddenRef<array::StreamState>& state() const noexcept { return stream_; }
 
  private:
-  Ref<array::StreamState> stream_;
+  HiddenRef<array::StreamState> stream_;
 };
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

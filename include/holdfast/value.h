@@ -5,12 +5,19 @@
 
 #include "holdfast/base/ref.h"
 #include "holdfast/dtypes.h"
-#include "holdfast/hal/allocation.h"
 #include "holdfast/layout.h"
 
 namespace holdfast::array {
-
 class Node;
+}
+
+#pragma GCC visibility push(default)
+
+namespace holdfast::hal {
+class Allocation;
+}
+
+namespace holdfast::array {
 
 // A layout over a result that differs from its own. Immutable.
 class View final : public RefCounted {
@@ -54,7 +61,7 @@ class Value {
 
  private:
   friend class Node;
-  Value() = default;
+  Value();
   struct Name;
   // The last user is gone.
   void abandon() const noexcept;
@@ -73,3 +80,5 @@ class Value {
 };
 
 }  // namespace holdfast::array
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 
 #include "holdfast/array.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // Views show the same memory and compute nothing. UsageError says what does not fit.
@@ -44,3 +46,5 @@ Array slice_update(Array array, const Array& update, std::initializer_list<Slice
                    const On& on = {});
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

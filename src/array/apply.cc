@@ -48,14 +48,14 @@ Ref<StreamState> stream_for(std::span<const Array> inputs, const On& on) {
           fmt::format("{} is on device '{}', and the stream is of '{}'{}; use to_device",
                       named(inputs, 0), first.name, other.name, told_apart(first, other)));
     }
-    return on.state();
+    return on.state().ref();
   }
   if (const Stream* const current = current_stream()) {
     if (of_inputs == nullptr || &of_inputs->device() == &current->state()->device()) {
-      return current->state();
+      return current->state().ref();
     }
   }
-  return of_inputs != nullptr ? of_inputs->home() : default_device().home();
+  return of_inputs != nullptr ? of_inputs->home() : default_device().home().ref();
 }
 
 std::vector<Array> apply(Ref<const Operation> operation, NodeInputs inputs,

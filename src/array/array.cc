@@ -4,6 +4,7 @@
 
 #include "holdfast/array/apply.h"
 #include "holdfast/array/host_bytes.h"
+#include "holdfast/array/layouts.h"
 #include "holdfast/array/node_recorder.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/eval.h"
@@ -38,8 +39,8 @@ int64_t Array::shape(int64_t axis) const {
   return shape()[array::normal_axis(axis, ndim(), "shape")];
 }
 
-array::Layout Array::layout() const {
-  return view_ ? view_->layout : array::Layout::row_contiguous(checked().shape());
+Layout Array::layout() const {
+  return view_ ? view_->layout : Layout::row_contiguous(checked().shape());
 }
 
 Stream Array::stream() const { return Stream(checked().node().stream()); }
@@ -54,17 +55,17 @@ const Array& Array::set_name(std::string name) const {
 
 bool Array::is_recorded() const { return checked().node().is_over(); }
 
-const Array& Array::eval(const runtime::WaitLimit& limit) const {
+const Array& Array::eval(const WaitLimit& limit) const {
   holdfast::eval(std::span(this, 1), limit);
   return *this;
 }
 
-Array Array::with_layout(const array::Layout& layout) const {
+Array Array::with_layout(const Layout& layout) const {
   const array::Reach reached = array::reach(layout);
   const int64_t size = elements(checked().shape());
   if (reached.last < reached.first) {
     // No elements lie anywhere, however far the offset is.
-    const array::Layout nowhere = array::Layout::row_contiguous(layout.shape);
+    const Layout nowhere = Layout::row_contiguous(layout.shape);
     if (nowhere.shape == value_->shape()) return Array(value_);
     return {value_, make_ref<const array::View>(nowhere)};
   }
@@ -72,12 +73,12 @@ Array Array::with_layout(const array::Layout& layout) const {
     throw UsageError(fmt::format("a view reaches elements {} to {} of an array that has {}",
                                  reached.first, reached.last, size));
   }
-  if (layout == array::Layout::row_contiguous(value_->shape())) return Array(value_);
+  if (layout == Layout::row_contiguous(value_->shape())) return Array(value_);
   return {value_, make_ref<const array::View>(layout)};
 }
 
 void Array::read(Dtype dtype, const char* what, int64_t count, std::span<std::byte> to,
-                 const runtime::WaitLimit& limit) const {
+                 const WaitLimit& limit) const {
   if (dtype != this->dtype()) {
     throw UsageError(fmt::format("{}<{}> of an array of {}; use astype first", what,
                                  kernel::to_string(dtype), kernel::to_string(this->dtype())));
@@ -89,18 +90,24 @@ void Array::read(Dtype dtype, const char* what, int64_t count, std::span<std::by
   array::read_bytes(*this, to, limit);
 }
 
-ArrayMap Array::map(const runtime::WaitLimit& limit) const {
+ArrayMap Array::map(const WaitLimit& limit) const {
   Array rows = contiguous(*this);
   async_eval(rows);
-  if (rows.size() == 0) return {std::move(rows), std::nullopt};
+  if (rows.size() == 0) return {std::move(rows), nullptr};
   const array::Value& value = *rows.value();
   const ByteRange range{size_of(dtype()) * static_cast<uint64_t>(rows.layout().offset),
                         rows.nbytes()};
   runtime::Map map = value.node().stream()->stream()->map(
       value.memory(), range, hal::Access::read, limit,
       name().empty() ? "map of an array" : fmt::format("map of '{}'", name()));
-  return {std::move(rows), std::move(map)};
+  return {std::move(rows), std::make_unique<runtime::Map>(std::move(map))};
 }
+
+ArrayMap::ArrayMap(Array array, std::unique_ptr<runtime::Map> map) noexcept
+    : array_(std::move(array)), map_(std::move(map)) {}
+ArrayMap::ArrayMap(ArrayMap&&) noexcept = default;
+ArrayMap& ArrayMap::operator=(ArrayMap&&) noexcept = default;
+ArrayMap::~ArrayMap() = default;
 
 std::span<const std::byte> ArrayMap::bytes() const& noexcept {
   return map_ ? map_->bytes() : std::span<std::byte>();

@@ -30,7 +30,7 @@ class Arange final : public Operation {
   Arange(double start, double step) : start_(start), step_(step) {}
   std::string_view name() const noexcept override { return "arange"; }
   void record(Encoder& encoder) const override {
-    static const NeverDestroyed<kernel::Kernel> kernel(
+    static const NeverDestroyed<Kernel> kernel(
         kernel::Definition{.name = "arange", .outputs = {"y"}, .source = R"(
 uint i = thread_position_in_grid.x;
 y[i] = T(start + W(i) * step);

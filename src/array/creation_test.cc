@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "holdfast/hal/devices.h"
 #include "holdfast/ops.h"
 #include "holdfast/views.h"
 

@@ -7,9 +7,11 @@
 #include <memory>
 #include <optional>
 
+#include "holdfast/array/stream_state.h"
 #include "holdfast/base/leave_alive.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/hal/devices.h"
 #include "holdfast/stream.h"
 
 namespace holdfast {
@@ -49,7 +51,7 @@ Device find_or_open(std::string_view name) {
     const auto found = open->open.find(name);
     if (found != open->open.end()) return found->second;
   }
-  Device made(hal::open_device(name).or_raise());
+  Device made = open_device(name);
   const auto open = registry().lock();
   return open->open.try_emplace(std::string(name), made).first->second;
 }
@@ -61,8 +63,6 @@ Device::Device(Ref<hal::Device> device, DeviceOptions options)
           make_ref<array::DeviceState>(std::move(device), std::move(options)),
           Ref<array::StreamState>(), "default")) {}
 
-Device::Device(Ref<array::StreamState> home) noexcept : home_(std::move(home)) {}
-
 const std::string& Device::name() const noexcept { return home_->device().name; }
 const std::string& Device::description() const noexcept {
   return context()->device()->info().description;
@@ -70,11 +70,11 @@ const std::string& Device::description() const noexcept {
 
 Stream Device::default_stream() const { return Stream(home_); }
 Stream Device::new_stream(std::string name) const {
-  return Stream(make_ref<array::StreamState>(Ref<array::DeviceState>(&home_->device()), home_,
+  return Stream(make_ref<array::StreamState>(Ref<array::DeviceState>(&home_->device()), home_.ref(),
                                              std::move(name)));
 }
 
-void Device::synchronize(const runtime::WaitLimit& limit) const { context()->synchronize(limit); }
+void Device::synchronize(const WaitLimit& limit) const { context()->synchronize(limit); }
 void Device::set_memory_limit(Bytes limit) const { context()->set_memory_limit(limit); }
 void Device::set_cache_limit(Bytes limit) const { context()->set_cache_limit(limit); }
 void Device::clear_cache() const { context()->trim(); }
@@ -109,7 +109,7 @@ std::vector<KernelTime> Device::kernel_times() const {
 }
 
 void Device::clear_kernels() const { kernels().clear(); }
-void Device::set_kernel_limits(kernel::CacheLimits limits) const { kernels().set_limits(limits); }
+void Device::set_kernel_limits(KernelLimits limits) const { kernels().set_limits(limits); }
 
 const Ref<runtime::Context>& Device::context() const noexcept { return home_->device().context; }
 kernel::KernelRuntime& Device::kernels() const noexcept { return home_->device().kernels; }
@@ -119,6 +119,10 @@ bool operator==(const Device& a, const Device& b) noexcept {
 }
 
 Device device(std::string_view name) { return find_or_open(name); }
+
+Device open_device(std::string_view name, DeviceOptions options) {
+  return Device(hal::open_device(name).or_raise(), std::move(options));
+}
 
 Device default_device() {
   {
@@ -135,7 +139,7 @@ void set_default_device(const Device& device) {
   open->chosen = device;
 }
 
-std::vector<hal::DeviceListing> devices() { return hal::list_devices(); }
+std::vector<DeviceListing> devices() { return hal::list_devices(); }
 
 void set_memory_limit(Bytes limit) { default_device().set_memory_limit(limit); }
 void set_cache_limit(Bytes limit) { default_device().set_cache_limit(limit); }

@@ -60,7 +60,7 @@ constexpr uint64_t kUnwatchedPart = 4;
 // Records what some arrays need. Belongs to one task.
 class Evaluation {
  public:
-  explicit Evaluation(const runtime::WaitLimit& limit) noexcept : limit_(limit) {}
+  explicit Evaluation(const WaitLimit& limit) noexcept : limit_(limit) {}
 
   void run(std::span<const Array> roots) {
     try {
@@ -322,7 +322,7 @@ class Evaluation {
     for (const Ref<StreamState>& stream : touched_) flush(*stream);
   }
 
-  const runtime::WaitLimit& limit_;
+  const WaitLimit& limit_;
   std::span<Plan::Step> steps_;
   size_t at_ = 0;
   size_t looked_ = 0;                // steps before this one were asked what they lack
@@ -358,7 +358,7 @@ void check_callable(std::span<const Array> arrays) {
   }
 }
 
-Evaluation::Refusals record(std::span<const Array> arrays, const runtime::WaitLimit& limit) {
+Evaluation::Refusals record(std::span<const Array> arrays, const WaitLimit& limit) {
   check_callable(arrays);
   Evaluation evaluation(limit);
   evaluation.run(arrays);
@@ -373,7 +373,7 @@ void async_eval(std::span<const Array> arrays) {
   for (const Array& a : arrays) array::raise_failure(a, refusals);
 }
 
-void eval(std::span<const Array> arrays, const runtime::WaitLimit& limit) {
+void eval(std::span<const Array> arrays, const WaitLimit& limit) {
   const auto refusals = array::record(arrays, limit);
   for (const Array& a : arrays) {
     array::raise_failure(a, refusals);

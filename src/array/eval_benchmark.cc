@@ -12,7 +12,9 @@
 #include "holdfast/hal/cpu/cpu_device.h"
 #include "holdfast/kernel.h"
 #include "holdfast/kernel/cache/variant_cache.h"
+#include "holdfast/kernel/launch.h"
 #include "holdfast/ops.h"
+#include "holdfast/runtime/stream.h"
 
 namespace holdfast {
 namespace {
@@ -115,7 +117,7 @@ void raw_graph(benchmark::State& state, Graph graph, int64_t nodes) {
     const Ref<hal::Allocation> y = memory();
     const std::array other{kernel::ArrayRef(y, float32, shape)};
     return device.kernels().prepare(
-        tiny().definition(), {.inputs = in, .outputs = other, .grid = {}, .threadgroup = {}});
+        tiny(), {.inputs = in, .outputs = other, .grid = {}, .threadgroup = {}});
   }();
   std::vector<std::byte> parameters(variant->interface.parameter_bytes.value);
   const kernel::LaunchBlock block{{1, 1, 1}, {1, 1, 1}, {}, 64};

@@ -6,6 +6,7 @@
 #include "holdfast/base/sanitizers.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/creation.h"
+#include "holdfast/hal/devices.h"
 #include "holdfast/kernel.h"
 #include "holdfast/operation.h"
 #include "holdfast/ops.h"

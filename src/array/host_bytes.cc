@@ -6,7 +6,7 @@
 
 namespace holdfast::array {
 
-void read_bytes(const Array& array, std::span<std::byte> to, const runtime::WaitLimit& limit) {
+void read_bytes(const Array& array, std::span<std::byte> to, const WaitLimit& limit) {
   const Array rows = contiguous(array);
   async_eval(rows);
   const Value& value = *rows.value();

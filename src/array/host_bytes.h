@@ -10,7 +10,7 @@ namespace holdfast::array {
 
 // The elements in row-major order, whatever their dtype. Evaluates, and waits for this array alone.
 // `to` has room for all of them.
-void read_bytes(const Array& array, std::span<std::byte> to, const runtime::WaitLimit& limit = {});
+void read_bytes(const Array& array, std::span<std::byte> to, const WaitLimit& limit = {});
 std::vector<std::byte> host_bytes(const Array& array);
 
 }  // namespace holdfast::array

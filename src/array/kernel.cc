@@ -15,7 +15,7 @@ namespace {
 // then what becomes of in_place.
 class KernelOperation final : public Operation {
  public:
-  KernelOperation(kernel::Kernel kernel, KernelCall call)
+  KernelOperation(Kernel kernel, KernelCall call)
       : kernel_(std::move(kernel)), call_(std::move(call)) {}
 
   std::string_view name() const noexcept override { return kernel_.name(); }
@@ -66,12 +66,11 @@ class KernelOperation final : public Operation {
                              .params = call_.params});
   }
 
-  kernel::Kernel kernel_;
+  Kernel kernel_;
   KernelCall call_;
 };
 
-void check_counts(const kernel::Kernel& kernel, const std::vector<Array>& inputs,
-                  const KernelCall& call) {
+void check_counts(const Kernel& kernel, const std::vector<Array>& inputs, const KernelCall& call) {
   const kernel::Definition& d = kernel.definition();
   const auto check = [&](const char* what, const std::vector<std::string>& names, size_t given) {
     kernel::check_count(kernel, call.label, what, names, given);
@@ -82,21 +81,12 @@ void check_counts(const kernel::Kernel& kernel, const std::vector<Array>& inputs
   check("output_dtype", d.outputs, call.output_dtypes.size());
 }
 
-kernel::CallSignature signature_of(const std::vector<Array>& inputs, const KernelCall& call) {
-  kernel::CallSignature signature;
-  const auto type_of = [](const Array& a) {
-    return kernel::ArgumentType{a.dtype(), static_cast<uint32_t>(a.ndim())};
-  };
-  for (const Array& a : inputs) signature.inputs.push_back(type_of(a));
-  for (const Array& a : call.in_place) signature.in_place.push_back(type_of(a));
-  for (size_t i = 0; i < call.output_shapes.size(); ++i) {
-    signature.outputs.push_back(
-        {call.output_dtypes[i], static_cast<uint32_t>(call.output_shapes[i].size())});
-  }
-  signature.constants = call.constants;
-  for (const Param& param : call.params)
-    signature.params.push_back({param.name, param.value.dtype});
-  return signature;
+void check_names(const Kernel& kernel, const KernelCall& call) {
+  std::vector<std::string_view> constants;
+  std::vector<std::string_view> params;
+  for (const Constant& constant : call.constants) constants.push_back(constant.name);
+  for (const Param& param : call.params) params.push_back(param.name);
+  kernel::check_names(kernel.definition(), constants, params).raise_if_any();
 }
 
 // Tells which names a call gives.
@@ -111,14 +101,14 @@ uint64_t hash_of_names(const KernelCall& call) {
 }  // namespace
 
 std::vector<Array> Kernel::operator()(std::vector<Array> inputs, KernelCall call) const {
-  check_counts(kernel_, inputs, call);
+  check_counts(*this, inputs, call);
   for (const Array& a : inputs) (void)a.dtype();
   for (const Array& a : call.in_place) (void)a.dtype();
   const uint64_t names = hash_of_names(call);
-  if (checked_names_->load(std::memory_order_relaxed) != names) {
+  if (content_->checked_names.load(std::memory_order_relaxed) != names) {
     // Reading the text takes long, and calls usually give the same names.
-    kernel::check(kernel_.definition(), signature_of(inputs, call)).raise_if_any();
-    checked_names_->store(names, std::memory_order_relaxed);
+    check_names(*this, call);
+    content_->checked_names.store(names, std::memory_order_relaxed);
   }
 
   array::NodeInputs all(std::make_move_iterator(inputs.begin()),
@@ -133,10 +123,10 @@ std::vector<Array> Kernel::operator()(std::vector<Array> inputs, KernelCall call
     outputs.push_back({all[i].shape(), all[i].dtype()});
   }
   Ref<array::StreamState> stream = array::stream_for({all.data(), all.size()}, call.on);
-  kernel::check_threadgroup(kernel_, call.label, call.threadgroup,
+  kernel::check_threadgroup(*this, call.label, call.threadgroup,
                             stream->device().context->device()->info());
   std::string label = call.label;
-  return array::apply(make_ref<const KernelOperation>(kernel_, std::move(call)), std::move(all),
+  return array::apply(make_ref<const KernelOperation>(*this, std::move(call)), std::move(all),
                       {outputs.data(), outputs.size()}, std::move(stream), std::move(label));
 }
 

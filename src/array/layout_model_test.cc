@@ -7,8 +7,8 @@
 #include <numeric>
 #include <vector>
 
+#include "holdfast/array/layouts.h"
 #include "holdfast/base/error.h"
-#include "holdfast/layout.h"
 
 namespace holdfast::array {
 namespace {

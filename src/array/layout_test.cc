@@ -1,4 +1,4 @@
-#include "holdfast/layout.h"
+#include "holdfast/array/layouts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,8 +16,6 @@ using ::testing::ThrowsMessage;
 
 constexpr int64_t kLowestIndex = std::numeric_limits<int64_t>::min();
 constexpr int64_t kHighestIndex = std::numeric_limits<int64_t>::max();
-constexpr int64_t kMaxLength = std::numeric_limits<int32_t>::max();
-
 TEST(Dims, print_as_python_tuples) {
   EXPECT_EQ(to_string(Dims{}), "()");
   EXPECT_EQ(to_string(Dims{3}), "(3,)");

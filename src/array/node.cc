@@ -21,6 +21,7 @@ struct Value::Name {
   std::string text;
 };
 
+Value::Value() = default;
 Value::~Value() { delete name_.load(std::memory_order_acquire); }
 
 void Value::abandon() const noexcept {

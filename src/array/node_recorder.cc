@@ -1,4 +1,5 @@
 #include "holdfast/array/node_recorder.h"
+#include "holdfast/array/layouts.h"
 
 #include <fmt/format.h>
 
@@ -254,7 +255,7 @@ bool NodeRecorder::has_written(std::span<const Operand> operands) const noexcept
   });
 }
 
-void NodeRecorder::launch(const kernel::Kernel& kernel, const Encoder::Launch& launch) {
+void NodeRecorder::launch(const Kernel& kernel, const Encoder::Launch& launch) {
   using Refs = boost::container::small_vector<kernel::ArrayRef, 6>;
   const auto refs = [](std::span<const Operand> operands) {
     Refs all;
@@ -302,12 +303,19 @@ int64_t Operand::size() const noexcept {
   return size;
 }
 
-Operand Operand::with_layout(const array::Layout& layout) const {
+Operand::Operand() = default;
+Operand::Operand(const Operand&) = default;
+Operand::Operand(Operand&&) noexcept = default;
+Operand& Operand::operator=(const Operand&) = default;
+Operand& Operand::operator=(Operand&&) noexcept = default;
+Operand::~Operand() = default;
+
+Operand Operand::with_layout(const Layout& layout) const {
   const array::Reach reached = array::reach(layout);
   Operand other = *this;
   if (reached.last < reached.first) {
     // No elements lie anywhere, however far the offset is.
-    other.layout_ = array::Layout::row_contiguous(layout.shape);
+    other.layout_ = Layout::row_contiguous(layout.shape);
     return other;
   }
   if (memory_) {
@@ -387,7 +395,7 @@ Operand Encoder::contiguous(const Operand& operand) {
   return copied;
 }
 
-void Encoder::launch(const kernel::Kernel& kernel, const Launch& launch) {
+void Encoder::launch(const Kernel& kernel, const Launch& launch) {
   recorder_.launch(kernel, launch);
 }
 

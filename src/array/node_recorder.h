@@ -61,7 +61,7 @@ class NodeRecorder {
   Operand temporary(const Shape& shape, Dtype dtype, const char* name);
   bool can_take(size_t in, size_t out) const;
   const Operand& take(size_t in, size_t out);
-  void launch(const kernel::Kernel& kernel, const Encoder::Launch& launch);
+  void launch(const Kernel& kernel, const Encoder::Launch& launch);
   hal::Binding bind(const Operand& operand, hal::Access access) const;
   void count(const Operand& written);
   // Whether a command of this node has written to one of them before.

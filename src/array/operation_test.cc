@@ -7,6 +7,7 @@
 
 #include "holdfast/creation.h"
 #include "holdfast/eval.h"
+#include "holdfast/hal/devices.h"
 #include "holdfast/ops.h"
 #include "holdfast/views.h"
 
@@ -45,16 +46,16 @@ std::string error_of(const std::function<void()>& call) {
   return {};
 }
 
-const kernel::Kernel& set_seven() {
-  static const kernel::Kernel kernel(kernel::Definition{
+const Kernel& set_seven() {
+  static const Kernel kernel(kernel::Definition{
       .name = "set_seven",
       .outputs = {"y"},
       .source = "y[thread_position_in_grid.x] = 7.0f;",
   });
   return kernel;
 }
-const kernel::Kernel& add_seven() {
-  static const kernel::Kernel kernel(kernel::Definition{
+const Kernel& add_seven() {
+  static const Kernel kernel(kernel::Definition{
       .name = "add_seven",
       .in_place = {"y"},
       .source = "y[thread_position_in_grid.x] += 7.0f;",
@@ -239,16 +240,15 @@ TEST(OperationArguments, are_used_in_their_order) {
 TEST(OperationLayouts, that_wrap_around_are_refused) {
   const Array x(std::vector<float>{1, 2, 3, 4});
   constexpr int64_t kFar = int64_t{1} << 62;  // elements of four bytes: 2^64 bytes
-  const auto error = [&](const array::Layout& layout) {
+  const auto error = [&](const Layout& layout) {
     return error_of([&] {
       scripted({&x, 1}, {{1}, float32}, [&](Encoder& e) {
         e.copy(e.input(0).with_layout(layout), e.output(0));
       }).eval();
     });
   };
-  for (const array::Layout& layout :
-       {array::Layout{{1}, {1}, kFar}, array::Layout{{1}, {1}, -1}, array::Layout{{1}, {1}, 4},
-        array::Layout{{1}, {1}, kFar + 1}}) {
+  for (const Layout& layout : {Layout{{1}, {1}, kFar}, Layout{{1}, {1}, -1}, Layout{{1}, {1}, 4},
+                               Layout{{1}, {1}, kFar + 1}}) {
     EXPECT_THAT(error(layout), AllOf(HasSubstr("'scripted'"), HasSubstr("4 elements")))
         << layout.offset;
   }

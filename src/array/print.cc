@@ -73,7 +73,7 @@ struct Excerpt {
 void put(Excerpt& excerpt, const Shape& first, const Shape& lengths, size_t word,
          const std::vector<std::byte>& bytes) {
   const size_t rank = lengths.size();
-  const array::Layout all = array::Layout::row_contiguous(excerpt.shape);
+  const Layout all = Layout::row_contiguous(excerpt.shape);
   for (size_t i = 0; i * word < bytes.size(); ++i) {
     auto rest = static_cast<int64_t>(i);
     int64_t to = 0;

@@ -159,16 +159,16 @@ for (int k = 0; k < 4; k += 2) {
 }
 )";
 
-const kernel::Kernel& uniform_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& uniform_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "random_uniform",
                          .outputs = {"y"},
                          .source = std::string(kWords) + kUniform + kStore,
                          .header = kRandomHeader});
   return kernel;
 }
-const kernel::Kernel& normal_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& normal_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "random_normal",
                          .outputs = {"y"},
                          .source = std::string(kWords) + kNormal + kStore,

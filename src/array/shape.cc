@@ -11,8 +11,6 @@ namespace {
 
 // No memory has as many elements, and no byte offset of fewer overflows.
 constexpr int64_t kMaxElements = int64_t{1} << 48;
-constexpr int64_t kMaxLength = std::numeric_limits<int32_t>::max();
-
 }  // namespace
 
 void Dims::raise_too_many(size_t size) {

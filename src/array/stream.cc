@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "holdfast/array/current_stream.h"
+#include "holdfast/array/stream_state.h"
 #include "holdfast/base/leave_alive.h"
 
 namespace holdfast {
@@ -47,9 +48,7 @@ const Stream* current_stream() noexcept {
 Device Stream::device() const { return Device(state_->home()); }
 const std::string& Stream::name() const noexcept { return state_->stream()->name(); }
 void Stream::flush() const { state_->flush(); }
-void Stream::synchronize(const runtime::WaitLimit& limit) const {
-  state_->stream()->synchronize(limit);
-}
+void Stream::synchronize(const WaitLimit& limit) const { state_->stream()->synchronize(limit); }
 void Stream::wait_for(const Stream& other) const {
   state_->stream()->wait_for(other.state_->stream()->flush(), hal::WaitKind::order);
 }
@@ -71,7 +70,7 @@ UseStream::~UseStream() {
   scope_->ended.store(true, std::memory_order_release);
   // Its task looks at it once more, if it still runs: nobody can tell when.
   if (scope_->task != sync::this_task()) {
-    leave_alive(std::make_shared<Ref<array::StreamScope>>(scope_));
+    leave_alive(std::make_shared<Ref<array::StreamScope>>(scope_.ref()));
   }
   (void)array::current_scope();
 }

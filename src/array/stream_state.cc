@@ -24,7 +24,7 @@ void DeviceState::set_submit_limits(const SubmitLimits& limits) noexcept {
   max_ns_.store(limits.time.count(), std::memory_order_relaxed);
 }
 
-void DeviceState::wait_for_claim(const Node& node, const runtime::WaitLimit& limit) {
+void DeviceState::wait_for_claim(const Node& node, const WaitLimit& limit) {
   // Either whoever ends the claim sees this waiter, or this sees the claim ended: one order of all
   // four accesses.
   const auto ended = [&] { return node.state(std::memory_order_seq_cst) != NodeState::claimed; };

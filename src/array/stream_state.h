@@ -4,7 +4,8 @@
 #include <string>
 
 #include "holdfast/base/sync/condition.h"
-#include "holdfast/device_options.h"
+#include "holdfast/device.h"
+#include "holdfast/kernel/launch.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::array {
@@ -31,7 +32,7 @@ class DeviceState final : public RefCounted {
   void set_submit_limits(const SubmitLimits& limits) noexcept;
 
   // Until the node is claimed by nobody. Accounted; the caller holds no claim.
-  void wait_for_claim(const Node& node, const runtime::WaitLimit& limit);
+  void wait_for_claim(const Node& node, const WaitLimit& limit);
   // Whoever ends a claim calls it.
   void claim_ended() noexcept;
 

@@ -10,6 +10,7 @@
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/creation.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/hal/devices.h"
 #include "holdfast/ops.h"
 
 namespace holdfast {

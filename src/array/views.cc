@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "holdfast/array/layouts.h"
 #include "holdfast/base/error.h"
 
 namespace holdfast {
@@ -26,7 +27,7 @@ Array slice(const Array& array, std::initializer_list<Slice> slices) {
 
 Array index(const Array& array, int64_t at, int64_t axis) {
   const size_t i = array::normal_axis(axis, array.ndim(), "index");
-  const array::Layout layout = array.layout();
+  const Layout layout = array.layout();
   const int64_t length = layout.shape[i];
   if (at < -length || at >= length) {
     throw UsageError(
@@ -38,7 +39,7 @@ Array index(const Array& array, int64_t at, int64_t axis) {
   std::array<Slice, Dims::kMaxDims> slices{};
   const int64_t first = at < 0 ? at + length : at;
   slices.at(i) = {.start = first, .stop = first + 1};
-  const array::Layout one = array::slice(layout, std::span(slices).first(layout.shape.size()));
+  const Layout one = array::slice(layout, std::span(slices).first(layout.shape.size()));
   const std::array gone{static_cast<int64_t>(i)};
   return array.with_layout(array::squeeze(one, gone));
 }
@@ -80,7 +81,7 @@ Array as_strided(const Array& array, const Shape& shape, const Strides& strides,
 Array reshape(const Array& array, const Shape& shape, const On& on) {
   const Shape resolved = array::resolve_reshape(array.shape(), shape);
   if (const auto view = array::reshape(array.layout(), resolved)) return array.with_layout(*view);
-  return copy(array, on).with_layout(array::Layout::row_contiguous(resolved));
+  return copy(array, on).with_layout(Layout::row_contiguous(resolved));
 }
 
 Array flatten(const Array& array, const On& on) { return reshape(array, {array.size()}, on); }

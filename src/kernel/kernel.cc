@@ -12,8 +12,11 @@
 #include "holdfast/base/shown.h"
 #include "holdfast/kernel/generate/tokens.h"
 
-namespace holdfast::kernel {
+namespace holdfast {
 namespace {
+
+using kernel::ArgumentGroup;
+using kernel::Definition;
 
 std::string read_source(const Definition& definition) {
   const auto refuse = [&](const std::string& why) {
@@ -37,10 +40,10 @@ Kernel::Kernel(Definition definition) {
   if (definition.source.empty() && !definition.file.empty()) {
     definition.source = read_source(definition);
   }
-  check(definition).raise_if_any();
+  kernel::check(definition).raise_if_any();
   auto content = std::make_shared<Content>();
-  Names names = names_in(definition.source);
-  names.identifiers.merge(names_in(definition.header).identifiers);
+  kernel::Names names = kernel::names_in(definition.source);
+  names.identifiers.merge(kernel::names_in(definition.header).identifiers);
   for (const auto* group : {&definition.inputs, &definition.in_place, &definition.outputs}) {
     for (const std::string& name : *group) {
       content->uses_rank.push_back(names.identifiers.contains(name + "_shape") ||
@@ -59,4 +62,4 @@ bool Kernel::uses_rank(ArgumentGroup group, size_t index) const {
   return content_->uses_rank.at(index);
 }
 
-}  // namespace holdfast::kernel
+}  // namespace holdfast

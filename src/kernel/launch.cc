@@ -352,7 +352,7 @@ KernelRuntime::KernelRuntime(const Ref<runtime::Context>& context, Options optio
 
 KernelRuntime::~KernelRuntime() = default;
 
-std::shared_ptr<DiskCache> KernelRuntime::usual_disk() { return DiskCache::from_environment(); }
+std::shared_ptr<DiskCache> usual_disk_cache() { return DiskCache::from_environment(); }
 
 CacheStats KernelRuntime::stats() const { return cache_->stats(); }
 void KernelRuntime::clear() { cache_->clear(); }

@@ -17,7 +17,7 @@ namespace {
 
 // One thread runs everything, so that a kernel is compared with a loop.
 struct LaunchFixture {
-  explicit LaunchFixture(KernelRuntime::Options options = {.disk = nullptr})
+  explicit LaunchFixture(Options options = {.disk = nullptr})
       : kernels(context, std::move(options)) {}
   Ref<runtime::Context> context =
       runtime::Context::create(hal::CpuDevice::open({.queues = 1, .helpers = 0}));

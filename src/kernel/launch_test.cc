@@ -621,7 +621,7 @@ struct NativeGroups : ::testing::Test {
     if (const std::string why = testing::why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
     world.emplace(World::Mode::validate, hal::FaultPlan{}, testing::Family::vulkan);
     rig.emplace(*world);
-    kernels.emplace(rig->context, KernelRuntime::Options{.disk = nullptr});
+    kernels.emplace(rig->context, Options{.disk = nullptr});
     stream = rig->stream("main");
   }
   void TearDown() override {

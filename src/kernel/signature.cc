@@ -103,12 +103,20 @@ Failure check(const Definition& definition, const CallSignature& signature) {
   if (const auto s = check_group("output", definition.outputs, signature.outputs)) {
     return call_fault(definition, *s);
   }
-  if (signature.constants.empty() && signature.params.empty()) return {};
+  std::vector<std::string_view> constants;
+  std::vector<std::string_view> params;
+  for (const Constant& constant : signature.constants) constants.push_back(constant.name);
+  for (const ParamType& param : signature.params) params.push_back(param.name);
+  return check_names(definition, constants, params);
+}
 
+Failure check_names(const Definition& definition, std::span<const std::string_view> constants,
+                    std::span<const std::string_view> params) {
+  if (constants.empty() && params.empty()) return {};
   const Names names = names_of(definition);
   std::set<std::string_view> given;
   const auto check_name = [&](std::string_view kind,
-                              const std::string& name) -> std::optional<std::string> {
+                              std::string_view name) -> std::optional<std::string> {
     if (const auto reason = why_not_a_name(name)) {
       return fmt::format("{} {}: {}", kind, shown(name), *reason);
     }
@@ -121,19 +129,19 @@ Failure check(const Definition& definition, const CallSignature& signature) {
     }
     return std::nullopt;
   };
-  for (const Constant& constant : signature.constants) {
-    if (const auto s = check_name("constant", constant.name)) return call_fault(definition, *s);
+  for (const std::string_view constant : constants) {
+    if (const auto s = check_name("constant", constant)) return call_fault(definition, *s);
   }
-  for (const ParamType& param : signature.params) {
-    if (const auto s = check_name("param", param.name)) return call_fault(definition, *s);
-    if (is_opaque(definition) || names.identifiers.contains(param.name)) continue;
+  for (const std::string_view param : params) {
+    if (const auto s = check_name("param", param)) return call_fault(definition, *s);
+    if (is_opaque(definition) || names.identifiers.contains(std::string(param))) continue;
     std::vector<std::string_view> known;
     for (const std::string& name : names.identifiers) {
       if (!is_reserved(name) && !is_argument(definition, name)) known.push_back(name);
     }
     return call_fault(definition,
                       fmt::format("param {} is unknown: neither body nor header uses the name{}",
-                                  shown(param.name), did_you_mean(param.name, known)));
+                                  shown(param), did_you_mean(param, known)));
   }
   return {};
 }

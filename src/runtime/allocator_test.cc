@@ -343,7 +343,7 @@ class RandomLives {
   void touch(Lane& lane, Life& life) {
     hal::ListWaits waits;
     const Access access = random_() % 2 == 0 ? Access::read : Access::write;
-    // As the encoder does: what other lanes have open is submitted first.
+    // As the recorder does: what other lanes have open is submitted first.
     for (Lane& other : lanes_) {
       if (&other != &lane && std::ranges::count(life.touched_by, other.open) > 0) submit(other);
     }

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "holdfast/base/ablation.h"
-#include "holdfast/runtime/encoder.h"
+#include "holdfast/runtime/recorder.h"
 
 namespace holdfast::runtime {
 
@@ -53,8 +53,8 @@ void Core::keep_within_budget() {
 
 bool Core::make_progress(WaitReason reason) {
   bool submitted_any = false;
-  for (const Ref<Encoder>& encoder : encoders()) {
-    submitted_any = encoder->submit_if_it_keeps_deferred() || submitted_any;
+  for (const Ref<Recorder>& recorder : recorders()) {
+    submitted_any = recorder->submit_if_it_keeps_deferred() || submitted_any;
   }
   return wait_for_oldest(reason) || submitted_any;
 }

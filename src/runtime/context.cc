@@ -5,7 +5,7 @@
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/error.h"
 #include "holdfast/runtime/core.h"
-#include "holdfast/runtime/encoder.h"
+#include "holdfast/runtime/recorder.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::runtime {
@@ -35,9 +35,9 @@ Ref<Stream> Context::new_stream(StreamOptions options) {
                                  queue, device_->info().name, queues.size()));
   }
   if (options.name.empty()) options.name = fmt::format("stream {}", number);
-  auto encoder = make_ref<Encoder>(core_, queues[queue], std::move(options.name));
-  core_->add_encoder(encoder);
-  return Ref<Stream>(new Stream(Ref<Context>(this), std::move(encoder)));
+  auto recorder = make_ref<Recorder>(core_, queues[queue], std::move(options.name));
+  core_->add_recorder(recorder);
+  return Ref<Stream>(new Stream(Ref<Context>(this), std::move(recorder)));
 }
 
 Ref<hal::Pipeline> Context::create_pipeline(hal::PipelineDesc desc) {
@@ -70,11 +70,11 @@ void Context::synchronize(const WaitLimit& limit) {
   core_->check_usable();
   Failure first;
   std::vector<hal::Point> points;
-  for (const Ref<Encoder>& encoder : core_->encoders()) {
-    Result<hal::Point> flushed = encoder->flush();
+  for (const Ref<Recorder>& recorder : core_->recorders()) {
+    Result<hal::Point> flushed = recorder->flush();
     if (!flushed) {
       // A stream that another task drops meanwhile has submitted its last list.
-      const bool dropped = flushed.failure().code() == ErrorCode::closed && encoder->ended();
+      const bool dropped = flushed.failure().code() == ErrorCode::closed && recorder->ended();
       if (!first && (!dropped || core_->closed())) first = flushed.failure();
       continue;
     }
@@ -121,7 +121,7 @@ void Context::set_cache_limit(Bytes limit) {
   core_->trim(limit);
 }
 
-Stats Context::stats() const {
+RuntimeStats Context::stats() const {
   if (core_->forked()) core_->check_usable();
   return core_->stats();
 }

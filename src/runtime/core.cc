@@ -10,7 +10,7 @@
 #include "holdfast/base/sync/process.h"
 #include "holdfast/base/sync/task_local.h"
 #include "holdfast/hal/deleter.h"
-#include "holdfast/runtime/encoder.h"
+#include "holdfast/runtime/recorder.h"
 
 namespace holdfast::runtime {
 
@@ -38,17 +38,17 @@ void Core::check_usable() const {
 
 // Memory
 
-Ref<hal::Allocation> Core::allocate(Encoder* encoder, Bytes size, std::string name,
+Ref<hal::Allocation> Core::allocate(Recorder* recorder, Bytes size, std::string name,
                                     hal::MemoryKind kind, const std::source_location& site) {
   check_usable();
   Allocator::Request request{size, kind, std::move(name), {}, site};
-  if (encoder != nullptr) request.lane = encoder->lane();
+  if (recorder != nullptr) request.lane = recorder->lane();
   Failure refusal;
   const auto attempt = [&](Allocator::Effort effort) -> Ref<hal::Allocation> {
     Allocator::Given given = allocator_->allocate(request, effort);
     if (given.refusal) refusal = given.refusal;
-    if (given.allocation && given.ended && encoder != nullptr) {
-      encoder->mark_lives(*given.allocation, given.ended);
+    if (given.allocation && given.ended && recorder != nullptr) {
+      recorder->mark_lives(*given.allocation, given.ended);
     }
     return std::move(given.allocation);
   };
@@ -104,29 +104,29 @@ hal::LaneId Core::new_lane() {
   return hal::LaneId::next();
 }
 
-void Core::add_encoder(const Ref<Encoder>& encoder) {
+void Core::add_recorder(const Ref<Recorder>& recorder) {
   auto streams = streams_.lock();
   if (streams->closed) throw ClosedError("the context is closed");
-  streams->by_lane.emplace(encoder->lane().value, encoder);
+  streams->by_lane.emplace(recorder->lane().value, recorder);
 }
 
-void Core::remove_encoder(const Encoder& encoder) {
-  Ref<Encoder> dropped;
+void Core::remove_recorder(const Recorder& recorder) {
+  Ref<Recorder> dropped;
   auto streams = streams_.lock();
-  const auto found = streams->by_lane.find(encoder.lane().value);
+  const auto found = streams->by_lane.find(recorder.lane().value);
   if (found == streams->by_lane.end()) return;
   dropped = std::move(found->second);
   streams->by_lane.erase(found);
-  const Encoder::Counters counters = encoder.counters();
+  const Recorder::Counters counters = recorder.counters();
   streams->commands += counters.commands;
   streams->barriers += counters.barriers;
   streams->holds += counters.holds;
 }
 
-std::vector<Ref<Encoder>> Core::encoders() const {
-  std::vector<Ref<Encoder>> all;
+std::vector<Ref<Recorder>> Core::recorders() const {
+  std::vector<Ref<Recorder>> all;
   const auto streams = streams_.lock();
-  for (const auto& [lane, encoder] : streams->by_lane) all.push_back(encoder);
+  for (const auto& [lane, recorder] : streams->by_lane) all.push_back(recorder);
   // Oldest first, so that two runs of one program treat them alike.
   std::sort(all.begin(), all.end(),
             [](const auto& a, const auto& b) { return a->lane() < b->lane(); });
@@ -135,14 +135,14 @@ std::vector<Ref<Encoder>> Core::encoders() const {
 
 void Core::submit_open_list(const hal::Ticket& ticket) {
   while (ticket.state() == hal::TicketState::open) {
-    Ref<Encoder> encoder;
+    Ref<Recorder> recorder;
     {
       const auto streams = streams_.lock();
       const auto found = streams->by_lane.find(ticket.lane().value);
-      if (found != streams->by_lane.end()) encoder = found->second;
+      if (found != streams->by_lane.end()) recorder = found->second;
     }
     // Taking the turn also waits for whoever is submitting this list now.
-    if (encoder) encoder->submit_quietly();
+    if (recorder) recorder->submit_quietly();
   }
 }
 
@@ -163,7 +163,7 @@ Ref<hal::Ticket> Core::submit_transfer(const hal::Binding& from, const hal::Bind
   }
   std::sort(order.begin(), order.end());
   const auto submit = [&](size_t index, hal::Queue::Turn turn) {
-    return transfer_encoder(index)->submit_copy(std::move(turn), from, to, "readback");
+    return transfer_recorder(index)->submit_copy(std::move(turn), from, to, "readback");
   };
   // With the turn held nobody else can put a list before the copy. A turn that another task has is
   // waited for only where no other queue will do: what that task does may depend on the caller.
@@ -179,18 +179,18 @@ Ref<hal::Ticket> Core::submit_transfer(const hal::Binding& from, const hal::Bind
   return submit(first, waits_.take_turn(*queues[first]));
 }
 
-Ref<Encoder> Core::transfer_encoder(size_t queue) {
+Ref<Recorder> Core::transfer_recorder(size_t queue) {
   {
     const auto streams = streams_.lock();
     if (queue < streams->transfers.size() && streams->transfers[queue]) {
       return streams->transfers[queue];
     }
   }
-  auto made = make_ref<Encoder>(shared_from_this(), device_->queues()[queue], "transfers", false);
+  auto made = make_ref<Recorder>(shared_from_this(), device_->queues()[queue], "transfers", false);
   auto streams = streams_.lock();
   if (streams->closed) throw ClosedError("the context is closed");
   streams->transfers.resize(device_->queues().size());
-  Ref<Encoder>& place = streams->transfers[queue];
+  Ref<Recorder>& place = streams->transfers[queue];
   if (place) return place;
   place = made;
   streams->by_lane.emplace(made->lane().value, made);
@@ -199,8 +199,8 @@ Ref<Encoder> Core::transfer_encoder(size_t queue) {
 
 // Reports
 
-Stats Core::stats() const {
-  Stats stats;
+RuntimeStats Core::stats() const {
+  RuntimeStats stats;
   for (unsigned i = 0; i < kWaitReasons; ++i) {
     stats.waits[i] = waits_.stats(static_cast<WaitReason>(i));
   }
@@ -213,8 +213,8 @@ Stats Core::stats() const {
   stats.commands = streams->commands;
   stats.barriers = streams->barriers;
   stats.holds = streams->holds;
-  for (const auto& [lane, encoder] : streams->by_lane) {
-    const Encoder::Counters counters = encoder->counters();
+  for (const auto& [lane, recorder] : streams->by_lane) {
+    const Recorder::Counters counters = recorder->counters();
     stats.commands += counters.commands;
     stats.barriers += counters.barriers;
     stats.holds += counters.holds;
@@ -235,7 +235,7 @@ Snapshot Core::who_holds_what() const {
       snapshot.lists.push_back(std::move(list));
     });
   }
-  for (const Ref<Encoder>& encoder : encoders()) encoder->describe_open(snapshot);
+  for (const Ref<Recorder>& recorder : recorders()) recorder->describe_open(snapshot);
   return snapshot;
 }
 
@@ -257,14 +257,14 @@ hal::CloseReport Core::close() {
   const sync::Deadline deadline = sync::Deadline::after(options_.shutdown_bound);
   stop_reaper(deadline);
   streams_.lock()->closed = true;
-  for (const Ref<Encoder>& encoder : encoders()) {
-    encoder->abandon(Failure(
+  for (const Ref<Recorder>& recorder : recorders()) {
+    recorder->abandon(Failure(
         ErrorCode::closed,
-        fmt::format("the context was closed before stream '{}' submitted it", encoder->name())));
-    remove_encoder(*encoder);
+        fmt::format("the context was closed before stream '{}' submitted it", recorder->name())));
+    remove_recorder(*recorder);
   }
   {
-    std::vector<Ref<Encoder>> transfers;
+    std::vector<Ref<Recorder>> transfers;
     streams_.lock()->transfers.swap(transfers);
   }
   try {

@@ -18,15 +18,15 @@
 
 namespace holdfast::runtime {
 
-class Encoder;
+class Recorder;
 
 // What a Context, its Streams and its reaper share. One class, since its parts guard each other's
 // promises; one file a part: retirement.cc, budget.cc, host_access.cc, and core.cc for memory,
 // streams and the end.
 //
 // Lives as long as one of them does; closed by
-// the Context. Thread-safe. Order of locks: an Encoder's, then history_mutex, then the Allocator's.
-// No lock is held while waiting, submitting, or dropping anything.
+// the Context. Thread-safe. Order of locks: an Recorder's, then history_mutex, then the
+// Allocator's. No lock is held while waiting, submitting, or dropping anything.
 class Core final : public std::enable_shared_from_this<Core> {
  public:
   Core(Ref<hal::Device> device, Options options);
@@ -64,8 +64,8 @@ class Core final : public std::enable_shared_from_this<Core> {
   // neither was possible.
   bool make_progress(WaitReason reason);
 
-  // `encoder` is who will use it first; null: anybody. OutOfMemoryError says who holds what.
-  Ref<hal::Allocation> allocate(Encoder* encoder, Bytes size, std::string name,
+  // `recorder` is who will use it first; null: anybody. OutOfMemoryError says who holds what.
+  Ref<hal::Allocation> allocate(Recorder* recorder, Bytes size, std::string name,
                                 hal::MemoryKind kind, const std::source_location& site = {});
 
   // Gives free blocks back to the device, until at most `keep` bytes are pooled.
@@ -111,9 +111,9 @@ class Core final : public std::enable_shared_from_this<Core> {
 #ifdef HOLDFAST_ABLATIONS
   void vacate_lane(hal::LaneId lane) { vacated_lanes_.lock()->push_back(lane); }
 #endif
-  void add_encoder(const Ref<Encoder>& encoder);
-  void remove_encoder(const Encoder& encoder);
-  std::vector<Ref<Encoder>> encoders() const;
+  void add_recorder(const Ref<Recorder>& recorder);
+  void remove_recorder(const Recorder& recorder);
+  std::vector<Ref<Recorder>> recorders() const;
   // Submits the open list of this Ticket, whosever it is; returns once it is submitted or
   // abandoned. What a refused submit means is told to those who depend on it.
   void submit_open_list(const hal::Ticket& ticket);
@@ -140,7 +140,7 @@ class Core final : public std::enable_shared_from_this<Core> {
 
   hal::ListStorage take_list_storage();
 
-  Stats stats() const;
+  RuntimeStats stats() const;
   Snapshot who_holds_what() const;
   void start_reaper();
   hal::CloseReport close();
@@ -157,7 +157,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   // Whether a gated list is in flight on the queue. Lasting only for who has the queue's turn.
   bool is_held_up(const hal::Queue& queue) const;
   // The stream that carries transfers on a queue, made on first use.
-  Ref<Encoder> transfer_encoder(size_t queue);
+  Ref<Recorder> transfer_recorder(size_t queue);
   void drop(hal::Retired retired);
 #ifdef HOLDFAST_ABLATIONS
   // Whether another policy of retirement is in force instead of ours; it was applied then.
@@ -187,8 +187,8 @@ class Core final : public std::enable_shared_from_this<Core> {
   sync::Guarded<std::vector<hal::ListStorage>> spare_lists_;
 
   struct Streams {
-    std::unordered_map<uint64_t, Ref<Encoder>> by_lane;
-    std::vector<Ref<Encoder>> transfers;  // one a queue, made on first use
+    std::unordered_map<uint64_t, Ref<Recorder>> by_lane;
+    std::vector<Ref<Recorder>> transfers;  // one a queue, made on first use
     bool closed = false;
     // Of streams that are gone.
     uint64_t commands = 0;

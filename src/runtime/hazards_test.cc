@@ -31,7 +31,7 @@ bool conflict(const Command& a, const Command& b) {
   return false;
 }
 
-// Records as the encoder does and returns the wave of each command.
+// Records as the recorder does and returns the wave of each command.
 std::vector<uint32_t> waves_of(HazardTracker& tracker, const std::vector<Command>& commands) {
   std::vector<uint32_t> waves;
   for (const Command& command : commands) {

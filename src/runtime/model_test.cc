@@ -64,7 +64,7 @@ class RandomProgram {
     arrays_.clear();
     program_.reset();
     rig_.context->retire();
-    const Stats now = rig_.stats();
+    const RuntimeStats now = rig_.stats();
     EXPECT_EQ(now.memory.deferred, 0_B);
     EXPECT_EQ(now.memory.live, 0_B);
     EXPECT_EQ(now.memory.pooled, now.memory.reserved);

@@ -6,19 +6,19 @@
 
 namespace holdfast::runtime {
 
-uint64_t Stats::wait_count() const {
+uint64_t RuntimeStats::wait_count() const {
   uint64_t all = 0;
   for (const WaitStats& w : waits) all += w.count;
   return all;
 }
 
-sync::Duration Stats::wait_time() const {
+sync::Duration RuntimeStats::wait_time() const {
   sync::Duration all{};
   for (const WaitStats& w : waits) all += w.total;
   return all;
 }
 
-std::string to_string(const Stats& stats) {
+std::string to_string(const RuntimeStats& stats) {
   const MemoryStats& m = stats.memory;
   std::string text = fmt::format(
       "memory: {} live in {} ranges (peak {}), {} deferred in {} (peak {}), {} pooled, {} reserved "

@@ -14,7 +14,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 namespace t = holdfast::testing;
 
-TEST(Stats, memory_is_live_then_deferred_then_pooled_and_peaks_stay) {
+TEST(RuntimeStats, memory_is_live_then_deferred_then_pooled_and_peaks_stay) {
   Rig rig;
   const auto stream = rig.stream();
   EXPECT_EQ(rig.stats().memory.reserved, 0_B);
@@ -42,7 +42,7 @@ TEST(Stats, memory_is_live_then_deferred_then_pooled_and_peaks_stay) {
   EXPECT_EQ(now.reserved_peak, now.reserved);
 }
 
-TEST(Stats, imports_count_as_device_buffers_and_not_as_reserved) {
+TEST(RuntimeStats, imports_count_as_device_buffers_and_not_as_reserved) {
   Rig rig;
   std::vector<std::byte> mine(4096);
   const auto imported = rig.context->import({mine.data(), 4_KiB, {}, "mine"});
@@ -51,7 +51,7 @@ TEST(Stats, imports_count_as_device_buffers_and_not_as_reserved) {
   EXPECT_EQ(now.reserved, 0_B);
 }
 
-TEST(Stats, a_repeated_bind_takes_one_hold) {
+TEST(RuntimeStats, a_repeated_bind_takes_one_hold) {
   Rig rig;
   const auto stream = rig.stream();
   const auto x = stream->allocate(64_B);
@@ -64,7 +64,7 @@ TEST(Stats, a_repeated_bind_takes_one_hold) {
   EXPECT_EQ(rig.stats().holds - before, 4U) << "a new list holds anew";
 }
 
-TEST(Stats, commands_submissions_retirements_and_failures_add_up) {
+TEST(RuntimeStats, commands_submissions_retirements_and_failures_add_up) {
   Rig rig;
   const auto stream = rig.stream();
   const auto x = stream->allocate(64_B);
@@ -76,7 +76,7 @@ TEST(Stats, commands_submissions_retirements_and_failures_add_up) {
   t::run_explode(rig, *stream, x);
   ASSERT_TRUE(t::until_done(stream->flush()));
   rig.context->retire();
-  const Stats now = rig.stats();
+  const RuntimeStats now = rig.stats();
   EXPECT_EQ(now.commands, 7U);
   EXPECT_EQ(now.barriers, 3U);
   EXPECT_EQ(now.submissions, 4U);
@@ -87,7 +87,7 @@ TEST(Stats, commands_submissions_retirements_and_failures_add_up) {
               AllOf(HasSubstr("7 commands"), HasSubstr("1 failed"), HasSubstr("waits: none")));
 }
 
-TEST(Stats, counters_survive_the_context_being_closed) {
+TEST(RuntimeStats, counters_survive_the_context_being_closed) {
   Rig rig;
   const auto stream = rig.stream();
   const auto x = stream->allocate(64_B);
@@ -97,7 +97,7 @@ TEST(Stats, counters_survive_the_context_being_closed) {
   EXPECT_EQ(rig.stats().commands, 1U);
 }
 
-TEST(Stats, the_snapshot_names_ranges_and_the_lists_that_need_them) {
+TEST(RuntimeStats, the_snapshot_names_ranges_and_the_lists_that_need_them) {
   Rig rig;
   const auto flying = rig.stream("flying", 0);
   const auto open = rig.stream("opened", 1);
@@ -126,13 +126,13 @@ TEST(Stats, the_snapshot_names_ranges_and_the_lists_that_need_them) {
                           HasSubstr(snapshot.lists[0].what), HasSubstr("1 further list")));
 }
 
-TEST(Stats, reading_them_is_safe_while_everything_changes) {
+TEST(RuntimeStats, reading_them_is_safe_while_everything_changes) {
   Rig rig({.queues = 2, .helpers = 0}, {});
   Event done;
   uint64_t looks = 0;
   sync::Thread reader("reader", [&] {
     do {
-      const Stats now = rig.stats();
+      const RuntimeStats now = rig.stats();
       EXPECT_LE(now.retired, now.submissions + 1);
       EXPECT_FALSE(to_string(rig.context->who_holds_what()).empty() && now.memory.live_objects > 8);
       ++looks;

@@ -9,34 +9,34 @@
 #include "holdfast/base/log.h"
 #include "holdfast/hal/host_touch.h"
 #include "holdfast/runtime/core.h"
-#include "holdfast/runtime/encoder.h"
+#include "holdfast/runtime/recorder.h"
 
 namespace holdfast::runtime {
 
-Stream::Stream(Ref<Context> context, Ref<Encoder> encoder)
-    : context_(std::move(context)), encoder_(std::move(encoder)) {}
+Stream::Stream(Ref<Context> context, Ref<Recorder> recorder)
+    : context_(std::move(context)), recorder_(std::move(recorder)) {}
 
 Stream::~Stream() {
   Core& core = context_->core();
   if (core.forked()) return;
   try {
-    if (!core.closed()) encoder_->flush().or_raise();
+    if (!core.closed()) recorder_->flush().or_raise();
   } catch (const std::exception& error) {
     logging::warn(logging::Topic::device,
                   "stream '{}' was dropped and could not submit its last list: {}", name(),
                   error.what());
   }
-  encoder_->abandon(Failure(ErrorCode::closed,
-                            fmt::format("stream '{}' was dropped before it submitted it", name())));
-  core.remove_encoder(*encoder_);
+  recorder_->abandon(Failure(
+      ErrorCode::closed, fmt::format("stream '{}' was dropped before it submitted it", name())));
+  core.remove_recorder(*recorder_);
 }
 
-const std::string& Stream::name() const noexcept { return encoder_->name(); }
+const std::string& Stream::name() const noexcept { return recorder_->name(); }
 
 void Stream::record(std::span<const PendingCommand> commands) {
   context_->core().check_usable();
   context_->core().keep_within_budget();
-  encoder_->record(commands);
+  recorder_->record(commands);
 }
 
 void Stream::dispatch(const Ref<hal::Pipeline>& pipeline, std::span<const hal::Binding> bindings,
@@ -80,17 +80,17 @@ Transaction Stream::begin() { return Transaction(Ref<Stream>(this)); }
 
 Ref<hal::Allocation> Stream::allocate(Bytes size, std::string name, hal::MemoryKind kind,
                                       const std::source_location& site) {
-  return context_->core().allocate(encoder_.get(), size, std::move(name), kind, site);
+  return context_->core().allocate(recorder_.get(), size, std::move(name), kind, site);
 }
 
 hal::Point Stream::flush() {
   context_->core().check_usable();
   context_->core().keep_within_budget();
-  return encoder_->flush().or_raise();
+  return recorder_->flush().or_raise();
 }
 
 void Stream::wait_for(const hal::Point& point, hal::WaitKind kind) {
-  encoder_->wait_for({point, kind});
+  recorder_->wait_for({point, kind});
 }
 
 void Stream::wait_for(const Ref<hal::Allocation>& written, const WaitLimit& limit) {
@@ -106,7 +106,7 @@ void Stream::raise_failure_of(const Ref<hal::Allocation>& written) const {
 }
 
 void Stream::synchronize(const WaitLimit& limit) {
-  const hal::Point point = encoder_->flush().or_raise();
+  const hal::Point point = recorder_->flush().or_raise();
   const hal::PointState state =
       context_->core().waits().wait(point, WaitReason::synchronize, limit);
   context_->core().retire();
@@ -140,7 +140,7 @@ void Stream::upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<cons
   Core& core = context_->core();
   // Memory that the host reaches and nobody is using needs no detour. Imported memory may have
   // users we do not see, whom this stream was told to wait for.
-  if (to->host_pointer() != nullptr && (!to->buffer()->is_imported() || encoder_->is_idle())) {
+  if (to->host_pointer() != nullptr && (!to->buffer()->is_imported() || recorder_->is_idle())) {
     const Core::HostCopy copying(core);
     hal::AccessHistory::HostAccess access{range, hal::Access::write, "upload", false, 0};
     if (core.try_begin_host_access(*to, access)) {
@@ -225,7 +225,7 @@ hal::Point Stream::replay(const Ref<hal::Program>& program, std::span<const hal:
                           std::span<const std::byte> parameters, std::string_view label) {
   context_->core().check_usable();
   context_->core().keep_within_budget();
-  return encoder_->replay(program, slots, parameters, label).or_raise();
+  return recorder_->replay(program, slots, parameters, label).or_raise();
 }
 
 }  // namespace holdfast::runtime

@@ -4,7 +4,7 @@
 
 #include "holdfast/base/error.h"
 #include "holdfast/runtime/core.h"
-#include "holdfast/runtime/encoder.h"
+#include "holdfast/runtime/recorder.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::runtime {
@@ -19,7 +19,8 @@ bool Transaction::empty() const noexcept { return commands_.empty(); }
 void Transaction::add(PendingCommand command) {
   if (!stream_) throw UsageError("a transaction was used after it was moved from");
   stream_->context()->core().check_usable();
-  stream_->encoder_->check(command);
+  stream_->recorder_->check(command);
+  command.checked = true;
   const size_t bindings = bindings_.size();
   const size_t parameters = parameters_.size();
   const size_t letters = labels_.size();

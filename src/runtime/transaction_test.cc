@@ -94,7 +94,7 @@ TEST(Transaction, a_commit_refused_at_its_third_command_records_nothing_at_all) 
   stream->synchronize();
   t::run_explode(rig, *stream, poisoned);
   EXPECT_THROW(stream->synchronize(), ExecutionError);
-  const Stats before = rig.stats();
+  const RuntimeStats before = rig.stats();
 
   Transaction transaction = stream->begin();
   transaction.fill(t::write_of(x), std::byte{7});

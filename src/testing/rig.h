@@ -99,7 +99,7 @@ struct Rig {
   hal::CpuDevice* cpu = nullptr;  // the innermost, where the rig opened it itself
   Ref<runtime::Context> context;
 
-  runtime::Stats stats() const { return context->stats(); }
+  runtime::RuntimeStats stats() const { return context->stats(); }
   // Where a device of Vulkan has fewer queues than the test wants, streams share them.
   // For a rig with little memory whose work is recorded: a readback needs memory of its own where
   // the host does not reach the device's.

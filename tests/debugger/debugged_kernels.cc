@@ -12,12 +12,11 @@
 int main(int argc, char** argv) {
   using namespace holdfast;
   if (argc != 2) return 2;
-  const kernel::Kernel from_file(
-      {.name = "from_file", .inputs = {"x"}, .outputs = {"y"}, .file = argv[1]});
-  const kernel::Kernel from_text({.name = "from_text",
-                                  .inputs = {"x"},
-                                  .outputs = {"y"},
-                                  .source = R"(threadgroup float tile[4];
+  const Kernel from_file({.name = "from_file", .inputs = {"x"}, .outputs = {"y"}, .file = argv[1]});
+  const Kernel from_text({.name = "from_text",
+                          .inputs = {"x"},
+                          .outputs = {"y"},
+                          .source = R"(threadgroup float tile[4];
 uint t = thread_index_in_threadgroup;
 tile[t] = x[t];
 threadgroup_barrier(mem_flags::mem_threadgroup);
@@ -33,7 +32,7 @@ y[t] = other;
   std::vector<float> numbers{10, 20, 30, 40};
   stream->upload(x, {}, std::as_bytes(std::span(numbers)));
   float sum = 0;
-  for (const kernel::Kernel* each : {&from_file, &from_text}) {
+  for (const Kernel* each : {&from_file, &from_text}) {
     const std::array<kernel::ArrayRef, 1> inputs{
         kernel::ArrayRef(x, kernel::Dtype::float32, shape)};
     const std::array<kernel::ArrayRef, 1> outputs{

@@ -17,7 +17,7 @@ namespace hf = holdfast;
 namespace {
 
 float run_once(const hf::Ref<hf::runtime::Context>& context, hf::kernel::KernelRuntime& kernels) {
-  const hf::kernel::Kernel kernel(
+  const hf::Kernel kernel(
       {.name = "shared",
        .inputs = {"a"},
        .outputs = {"y"},

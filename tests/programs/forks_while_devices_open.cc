@@ -2,6 +2,7 @@
 // Every child opens a CPU device of its own, loads a kernel there and computes; it is refused
 // Vulkan, which its parent has in use. No child hangs.
 #include <holdfast/base/sanitizers.h>
+#include <holdfast/hal/devices.h>
 #include <holdfast/holdfast.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -16,7 +16,7 @@ namespace {
 
 using holdfast::Ablation;
 using holdfast::ScopedAblation;
-using holdfast::runtime::Stats;
+using holdfast::runtime::RuntimeStats;
 using holdfast::workloads::GrowingScratch;
 using holdfast::workloads::GrowingScratchResult;
 
@@ -33,7 +33,7 @@ constexpr Policy kPolicies[] = {
 GrowingScratchResult run_policy(const Policy& policy, GrowingScratch workload, bool live) {
   const uint64_t launches = workload.launches;
   if (live) {
-    workload.progress = [&](uint64_t done, const Stats& stats) {
+    workload.progress = [&](uint64_t done, const RuntimeStats& stats) {
       fmt::print("\r  {:<50} {:>3}%  {:>10} wait for the device \x1b[K", policy.name,
                  done * 100 / launches, to_string(stats.memory.deferred));
       std::fflush(stdout);

@@ -105,12 +105,12 @@ double epsilon_of(Dtype dtype) {
 
 }  // namespace
 
-kernel::Kernel fused_layer_norm_kernel(uint32_t width, bool second) {
-  return kernel::Kernel({.name = fmt::format("fused_ln_gemv_{}_{}", width, width),
-                         .inputs = {"x", "w", "gamma", "beta", "bias"},
-                         .outputs = {"y"},
-                         .source = second ? kOtherBody : kBody,
-                         .header = kHeader});
+Kernel fused_layer_norm_kernel(uint32_t width, bool second) {
+  return Kernel({.name = fmt::format("fused_ln_gemv_{}_{}", width, width),
+                 .inputs = {"x", "w", "gamma", "beta", "bias"},
+                 .outputs = {"y"},
+                 .source = second ? kOtherBody : kBody,
+                 .header = kHeader});
 }
 
 FusedLayerNormRun::FusedLayerNormRun(runtime::Stream& stream, const FusedLayerNorm& options)
@@ -155,8 +155,8 @@ FusedLayerNormRun::FusedLayerNormRun(runtime::Stream& stream, const FusedLayerNo
 }
 
 void FusedLayerNormRun::record(runtime::Stream& stream, kernel::KernelRuntime& kernels) {
-  const kernel::Kernel first = fused_layer_norm_kernel(options_.width);
-  const kernel::Kernel second = fused_layer_norm_kernel(options_.width, options_.two_sources);
+  const Kernel first = fused_layer_norm_kernel(options_.width);
+  const Kernel second = fused_layer_norm_kernel(options_.width, options_.two_sources);
   const std::array<kernel::Constant, 3> constants{
       {{"T", options_.dtype}, {"N", int64_t{options_.width}}, {"ROWS", int64_t{kRows}}}};
   const std::array<kernel::Param, 1> params{{{"eps", 1e-5F}}};

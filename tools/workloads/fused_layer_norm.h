@@ -48,6 +48,6 @@ class FusedLayerNormRun {
 };
 
 // `second`: computes the same in another way.
-kernel::Kernel fused_layer_norm_kernel(uint32_t width, bool second = false);
+Kernel fused_layer_norm_kernel(uint32_t width, bool second = false);
 
 }  // namespace holdfast::workloads

@@ -17,7 +17,7 @@ struct GrowingScratch {
   uint64_t readback_every = 100;  // zero: never
   Bytes largest_scratch = 2_MiB;
   // Called now and then, with launches done.
-  std::function<void(uint64_t, const runtime::Stats&)> progress;
+  std::function<void(uint64_t, const runtime::RuntimeStats&)> progress;
 };
 
 struct GrowingScratchResult {
@@ -26,7 +26,7 @@ struct GrowingScratchResult {
   // Results that were read back, and how many of them were not what the kernel must have computed.
   uint64_t checked = 0;
   uint64_t wrong = 0;
-  runtime::Stats stats;
+  runtime::RuntimeStats stats;
 
   double launches_per_second() const { return static_cast<double>(launches) / seconds; }
   // Host time of one launch, waits excluded.

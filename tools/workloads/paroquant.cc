@@ -75,18 +75,18 @@ acc = simd_sum(acc);
 if (lane == 0) y[row * OUT + o] = acc;
 )";
 
-kernel::Kernel rotate_kernel() {
-  return kernel::Kernel({.name = "paro_rotate",
-                         .inputs = {"x", "pairs", "cosine", "sine", "scale"},
-                         .outputs = {"y"},
-                         .source = kRotate});
+Kernel rotate_kernel() {
+  return Kernel({.name = "paro_rotate",
+                 .inputs = {"x", "pairs", "cosine", "sine", "scale"},
+                 .outputs = {"y"},
+                 .source = kRotate});
 }
 
-kernel::Kernel product_kernel() {
-  return kernel::Kernel({.name = "paro_product",
-                         .inputs = {"x", "packed", "scales", "biases"},
-                         .outputs = {"y"},
-                         .source = kProduct});
+Kernel product_kernel() {
+  return Kernel({.name = "paro_product",
+                 .inputs = {"x", "packed", "scales", "biases"},
+                 .outputs = {"y"},
+                 .source = kProduct});
 }
 
 // Disjoint pairs of a group, from random values.

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // A number of bytes: a size, a length or an offset. Arithmetic is that of uint64_t; code that takes
@@ -64,3 +66,5 @@ std::string to_string(Bytes bytes);
 std::pair<std::string, std::string> told_apart(Bytes a, Bytes b);
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

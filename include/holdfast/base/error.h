@@ -6,6 +6,8 @@
 #include <utility>
 #include <variant>
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 enum class ErrorCode {
@@ -97,3 +99,5 @@ class [[nodiscard]] Result {
 };
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <functional>
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // A 64-bit identity that is never reused within a process; zero is nobody. The Tag keeps the ids
@@ -31,3 +33,5 @@ struct std::hash<holdfast::Id<Tag>> {
     return std::hash<uint64_t>{}(id.value);
   }
 };
+
+#pragma GCC visibility pop

@@ -4,6 +4,8 @@
 
 #include "holdfast/base/bytes.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // Some of the bytes of one memory object: a sorted set of disjoint, non-touching ranges. Bounded:
@@ -37,3 +39,5 @@ class RangeSet {
 };
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

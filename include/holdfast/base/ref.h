@@ -6,6 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace holdfast {
 
 // Base of objects that are shared by counting. Born with a count of zero; the first Ref takes it
@@ -82,9 +84,30 @@ class Ref {
   T* object_ = nullptr;
 };
 
+// A Ref to a RefCounted whose type the reader of a header does not see: only those who know T make
+// one or look behind it. Copies, moves and goes like a Ref.
+template <typename T>
+class HiddenRef {
+ public:
+  HiddenRef() noexcept = default;
+  HiddenRef(Ref<T> object) noexcept : object_(std::move(object)) {}
+
+  T* get() const noexcept { return static_cast<T*>(object_.get()); }
+  T& operator*() const noexcept { return static_cast<T&>(*object_); }
+  T* operator->() const noexcept { return &**this; }
+  Ref<T> ref() const noexcept { return Ref<T>(get()); }
+  explicit operator bool() const noexcept { return static_cast<bool>(object_); }
+  friend bool operator==(const HiddenRef&, const HiddenRef&) noexcept = default;
+
+ private:
+  Ref<RefCounted> object_;
+};
+
 template <typename T, typename... Args>
 Ref<T> make_ref(Args&&... args) {
   return Ref<T>(new T(std::forward<Args>(args)...));
 }
 
 }  // namespace holdfast
+
+#pragma GCC visibility pop

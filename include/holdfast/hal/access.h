@@ -1,5 +1,7 @@
 #pragma once
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // What a command does to a bound range.
@@ -13,3 +15,5 @@ constexpr bool writes(Access a) { return (static_cast<unsigned>(a) & 2U) != 0; }
 const char* to_string(Access access);
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include "holdfast/hal/access.h"
 #include "holdfast/hal/ticket.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // Who touched an Allocation, in so far as somebody may still have to wait for them. It knows lists
@@ -117,3 +119,5 @@ class AccessHistory {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "holdfast/hal/buffer.h"
 #include "holdfast/hal/resource.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // Where in a list a range was last used: lets a later life of the range, in the same list, know
@@ -105,3 +107,5 @@ class Allocation final : public Resource {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include "holdfast/hal/ids.h"
 #include "holdfast/hal/probe.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 class Allocation;
@@ -76,3 +78,5 @@ class Buffer : public RefCounted {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/hal/device.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // One close for all who ask. Closing runs users' code, by letting go of what lists own: deleters,
@@ -32,3 +34,5 @@ class CloseOnce {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <string_view>
 
 #include "holdfast/hal/access.h"
 #include "holdfast/hal/allocation.h"
+#include "holdfast/hal/native_call.h"
 #include "holdfast/hal/pipeline.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::hal {
 
@@ -57,31 +59,6 @@ struct Parameters {
     return {std::as_bytes(std::span(&value, 1))};
   }
 };
-
-// A binding in the backend's own terms.
-struct NativeBinding {
-  uint64_t buffer = 0;  // VkBuffer
-  uint64_t offset = 0;  // of the range in it
-  uint64_t length = 0;
-  uint64_t address = 0;  // of the range on the device; zero where that has no addresses
-};
-
-// What a `native` callback gets: the backend's own stream or command buffer, and its bindings.
-// - CPU: the stream is null, the callback runs in its turn on the queue, and the bindings are host
-//   memory.
-// - Vulkan: the stream is a VkCommandBuffer in the recording state. The callback runs while the
-// list
-//   is translated and may only record; its commands take the callback's place in the list. It
-//   leaves state (pipelines, descriptors, push constants) as it likes.
-struct NativeCall {
-  void* native_stream = nullptr;
-  std::span<const std::span<std::byte>> host_bindings;
-  std::span<const NativeBinding> native_bindings;
-};
-// Must not submit to the queue it runs on: that is answered with an error. May throw: the list
-// fails. On the CPU the callback's writes, and what depends on them, are bad then; on Vulkan all
-// that the list writes is, since what the callback has recorded cannot be taken back.
-using NativeCallback = std::function<void(const NativeCall&)>;
 
 enum class CommandKind : uint8_t { dispatch, copy, fill, barrier, native, birth, death };
 const char* to_string(CommandKind kind);
@@ -138,3 +115,5 @@ struct Command {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

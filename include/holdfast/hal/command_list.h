@@ -11,6 +11,8 @@
 #include "holdfast/hal/holds.h"
 #include "holdfast/hal/ticket.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 class Program;
@@ -180,3 +182,5 @@ class CommandList {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include "holdfast/base/error.h"
 #include "holdfast/hal/ids.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // The bytes that failed work left bad, by Allocation, each with the failure that made it so. An
@@ -71,3 +73,5 @@ struct ListFailure {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

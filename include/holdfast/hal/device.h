@@ -12,6 +12,8 @@
 #include "holdfast/hal/program.h"
 #include "holdfast/hal/queue.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 struct BufferDesc {
@@ -92,3 +94,5 @@ class Device : public RefCounted {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -1,8 +1,14 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 
-#include "holdfast/hal/pipeline.h"
+#include "holdfast/base/bytes.h"
+#include "holdfast/base/sync/deadline.h"
+#include "holdfast/hal/ids.h"
+#include "holdfast/hal/module.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::hal {
 
@@ -26,4 +32,19 @@ struct DeviceInfo {
   bool device_memory_host_visible = false;
 };
 
+// A device that can be opened by this name.
+struct DeviceListing {
+  std::string name;
+  std::string description;  // for people
+};
+
+// Device time of one kernel: of all its pipelines that share a name.
+struct KernelTime {
+  std::string kernel;
+  uint64_t dispatches = 0;
+  sync::Duration total{};  // of all its threads together, where a device runs several
+};
+
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

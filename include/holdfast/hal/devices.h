@@ -6,6 +6,8 @@
 
 #include "holdfast/hal/device.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // Opens a device by name: "cpu", "validate(cpu)", "validate(adversary(cpu,seed=7,faults=alloc@3))".
@@ -19,10 +21,8 @@ std::string default_device_name();
 // The device of that name.
 Result<Ref<Device>> open_default_device();
 
-struct DeviceListing {
-  std::string name;
-  std::string description;
-};
 std::vector<DeviceListing> list_devices();
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

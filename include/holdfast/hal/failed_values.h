@@ -7,6 +7,8 @@
 #include "holdfast/base/error.h"
 #include "holdfast/hal/damage.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // The values of one timeline that failed, and why. Changed under the owner's lock, in growing order
@@ -34,3 +36,5 @@ class FailedValues {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 
 #include "holdfast/hal/resource.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // The Resources that a list keeps from destruction. Filled by the very call that binds them.
@@ -42,3 +44,5 @@ class Holds {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -9,6 +9,8 @@
 #include "holdfast/hal/timeline.h"
 #include "holdfast/hal/unique_fd.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // A timeline in host memory: the CPU device's queues advance one each, and users signal their own.
@@ -79,3 +81,5 @@ class DescriptorTimeline final : public Timeline {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -2,6 +2,8 @@
 
 #include "holdfast/base/id.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 using DeviceId = Id<struct DeviceTag>;
@@ -14,3 +16,5 @@ using ListId = Id<struct ListTag>;
 using LaneId = Id<struct LaneTag>;
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

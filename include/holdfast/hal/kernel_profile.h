@@ -7,15 +7,11 @@
 
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/mutex.h"
+#include "holdfast/hal/device_info.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::hal {
-
-// Device time of one kernel: of all its pipelines that share a name.
-struct KernelTime {
-  std::string kernel;
-  uint64_t dispatches = 0;
-  sync::Duration total{};  // of all its threads together, where a device runs several
-};
 
 // How long kernels ran, while somebody wants to know. Thread-safe.
 class KernelProfile {
@@ -34,3 +30,5 @@ class KernelProfile {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

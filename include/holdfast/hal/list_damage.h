@@ -7,6 +7,8 @@
 #include "holdfast/hal/damage.h"
 #include "holdfast/hal/queue.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // Follows one list on its way through a device: which commands must not run, because bytes that
@@ -63,3 +65,5 @@ class ListDamage {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include "holdfast/base/ref.h"
 #include "holdfast/hal/access.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 class Allocation;
@@ -64,3 +66,5 @@ class Probe : public RefCounted {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

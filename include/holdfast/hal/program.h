@@ -6,6 +6,8 @@
 
 #include "holdfast/hal/command_list.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // What a Program asks of one slot: the union of its commands' uses.
@@ -62,3 +64,5 @@ CommandList make_replay(const DeviceInfo& device, const Ref<Program>& program,
                         std::string name, LaneId lane = LaneId::next());
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

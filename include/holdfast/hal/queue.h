@@ -12,6 +12,8 @@
 #include "holdfast/hal/command_list.h"
 #include "holdfast/hal/timeline.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 class Queue;
@@ -159,3 +161,5 @@ class Queue : public RefCounted {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -10,6 +10,8 @@
 #include "holdfast/hal/ids.h"
 #include "holdfast/hal/probe.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 class Holds;
@@ -95,3 +97,5 @@ class KeptResource {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -7,6 +7,8 @@
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/hal/timeline.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 enum class TicketState {
@@ -91,3 +93,5 @@ class Frontier {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

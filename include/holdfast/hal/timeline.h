@@ -13,6 +13,8 @@
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/hal/ids.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 class Damage;
@@ -123,3 +125,5 @@ struct ListWaits {
 };
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::hal {
 
 // Owns a file descriptor.
@@ -27,3 +29,5 @@ class UniqueFd {
 void make_readable(const UniqueFd& descriptor) noexcept;
 
 }  // namespace holdfast::hal
+
+#pragma GCC visibility pop

@@ -8,10 +8,22 @@
 #include <vector>
 
 #include "holdfast/base/error.h"
-#include "holdfast/hal/pipeline.h"
-#include "holdfast/kernel/size3.h"
+#include "holdfast/hal/module.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::kernel {
+
+// Threads along each axis: of a grid, or of a threadgroup.
+struct Size3 {
+  uint32_t x = 1;
+  uint32_t y = 1;
+  uint32_t z = 1;
+  constexpr bool empty() const noexcept { return x == 0 || y == 0 || z == 0; }
+  friend bool operator==(const Size3&, const Size3&) = default;
+};
+
+enum class ArgumentGroup : uint8_t { input, in_place, output };
 
 // What math functions and the optimizer may do. Fast: as -ffast-math; the body sees __FAST_MATH__.
 enum class MathMode : uint8_t { safe, fast };
@@ -71,3 +83,5 @@ bool is_reserved(std::string_view name);
 bool is_identifier(std::string_view name);
 
 }  // namespace holdfast::kernel
+
+#pragma GCC visibility pop

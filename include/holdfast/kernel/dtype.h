@@ -6,6 +6,8 @@
 
 #include "holdfast/base/bytes.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::kernel {
 
 enum class Dtype : uint8_t {
@@ -33,3 +35,5 @@ std::optional<Dtype> parse_dtype(std::string_view text);
 const char* kernel_type(Dtype dtype);
 
 }  // namespace holdfast::kernel
+
+#pragma GCC visibility pop

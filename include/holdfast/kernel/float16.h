@@ -3,6 +3,8 @@
 #include <bit>
 #include <cstdint>
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::kernel {
 
 // Two-byte floats on the host: storage, and conversion to and from float, rounding to nearest even.
@@ -59,3 +61,5 @@ struct BFloat16 {
 };
 
 }  // namespace holdfast::kernel
+
+#pragma GCC visibility pop

@@ -1,39 +1,80 @@
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/base/id.h"
-#include "holdfast/kernel/definition.h"
-#include "holdfast/kernel/interface.h"
+#include "holdfast/kernel/signature.h"
 
-namespace holdfast::kernel {
+#pragma GCC visibility push(default)
+
+namespace holdfast {
+
+class Array;
+struct KernelCall;
+
+namespace kernel {
 
 struct KernelTag {};
 using KernelId = Id<KernelTag>;  // of a Kernel object; never reused
 
-// A checked definition with an identity of its own: cheap to copy, immutable, thread-safe.
+// One launch of a kernel, over arguments of whichever kind the caller has. Everything is borrowed
+// for the call.
+template <typename Argument>
+struct LaunchOf {
+  std::span<const Argument> inputs{};
+  std::span<const Argument> outputs{};
+  std::span<const Argument> in_place{};
+  Size3 grid{};  // threads, as in Metal's dispatchThreads: no surplus thread exists
+  // Threads; at an edge of the grid groups are smaller. With a native: its own size.
+  Size3 threadgroup{};
+  std::span<const Constant> constants{};
+  std::span<const Param> params{};
+  // How many times the work of a short one a thread does, roughly: devices that run several threads
+  // as one piece then take fewer. Changes no result.
+  uint32_t work_per_thread = 1;
+  // The kernel may leave elements of its outputs as they were: these count as read, too.
+  bool keeps_outputs = false;
+  std::string_view label{};
+};
+
+}  // namespace kernel
+
+// A kernel written as text: a checked definition with an identity of its own. Same-named kernels
+// are different kernels. Cheap to copy, immutable, thread-safe.
 class Kernel {
  public:
   // UsageError says what is wrong with the definition; EnvironmentError where its file cannot be
   // read. Nothing is compiled.
-  explicit Kernel(Definition definition);
+  explicit Kernel(kernel::Definition definition);
 
-  KernelId id() const noexcept { return content_->id; }
-  const Definition& definition() const noexcept { return content_->definition; }
+  // Calls it with arrays: builds one node. Needs the array library; see KernelCall.
+  std::vector<Array> operator()(std::vector<Array> inputs, KernelCall call) const;
+
+  kernel::KernelId id() const noexcept { return content_->id; }
+  const kernel::Definition& definition() const noexcept { return content_->definition; }
   const std::string& name() const noexcept { return content_->definition.name; }
 
   // Whether its code depends on the rank of the argument, beyond its being zero.
-  bool uses_rank(ArgumentGroup group, size_t index) const;
+  bool uses_rank(kernel::ArgumentGroup group, size_t index) const;
 
  private:
   struct Content {
-    KernelId id = KernelId::next();
-    Definition definition;
+    kernel::KernelId id = kernel::KernelId::next();
+    kernel::Definition definition;
     std::vector<bool> uses_rank;  // inputs, in_place, outputs
+    // A hash of the names that the last good call gave. One that matches by accident only makes an
+    // error come later.
+    mutable std::atomic<uint64_t> checked_names{0};
   };
   std::shared_ptr<const Content> content_;
 };
 
-}  // namespace holdfast::kernel
+}  // namespace holdfast
+
+#pragma GCC visibility pop

@@ -8,20 +8,21 @@
 #include <vector>
 
 #include "holdfast/base/sync/mutex.h"
-#include "holdfast/kernel/cache/cache_limits.h"
 #include "holdfast/kernel/kernel.h"
-#include "holdfast/kernel/signature.h"
-#include "holdfast/kernel/size3.h"
+#include "holdfast/kernel/options.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::kernel {
-
-class DiskCache;
+class Resolver;
 class SignatureKey;
-class Target;
 class Variant;
 class VariantCache;
 struct CompileJob;
+}  // namespace holdfast::kernel
+
+#pragma GCC visibility push(default)
+
+namespace holdfast::kernel {
 
 // Memory with a type and a shape, as an argument of a kernel. Everything is borrowed for the call.
 struct ArrayRef {
@@ -36,22 +37,7 @@ struct ArrayRef {
   Bytes offset;                      // of the first element
 };
 
-struct Launch {
-  std::span<const ArrayRef> inputs{};
-  std::span<const ArrayRef> outputs{};
-  std::span<const ArrayRef> in_place{};
-  Size3 grid{};  // threads, as in Metal's dispatchThreads: no surplus thread exists
-  // Threads; at an edge of the grid groups are smaller. With a native: its own size.
-  Size3 threadgroup{};
-  std::span<const Constant> constants{};
-  std::span<const Param> params{};
-  // How many times the work of a short one a thread does, roughly: devices that run several threads
-  // as one piece then take fewer. Changes no result.
-  uint32_t work_per_thread = 1;
-  // The kernel may leave elements of its outputs as they were: these count as read, too.
-  bool keeps_outputs = false;
-  std::string_view label{};
-};
+using Launch = LaunchOf<ArrayRef>;
 
 // UsageError for a threadgroup that is empty or larger than the device allows: it says the limit.
 void check_threadgroup(const Kernel& kernel, std::string_view label, const Size3& threadgroup,
@@ -60,15 +46,7 @@ void check_threadgroup(const Kernel& kernel, std::string_view label, const Size3
 // The kernels of one Context: variants in memory and on disk. Thread-safe; keeps the Context's
 // device alive, not the Context. In a forked child every call raises UsageError.
 class KernelRuntime {
-  static std::shared_ptr<DiskCache> usual_disk();
-
  public:
-  struct Options {
-    CacheLimits limits{};
-    std::shared_ptr<Target> target{};                // null: the one for the device
-    std::shared_ptr<DiskCache> disk = usual_disk();  // as the environment says; null: none
-    bool bounds = false;                             // HOLDFAST_BOUNDS=1 has the same effect
-  };
   explicit KernelRuntime(const Ref<runtime::Context>& context);
   KernelRuntime(const Ref<runtime::Context>& context, Options options);
   ~KernelRuntime();
@@ -124,3 +102,5 @@ class KernelRuntime {
 };
 
 }  // namespace holdfast::kernel
+
+#pragma GCC visibility pop

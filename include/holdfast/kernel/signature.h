@@ -3,12 +3,16 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
 #include "holdfast/kernel/definition.h"
 #include "holdfast/kernel/dtype.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::kernel {
 
@@ -75,6 +79,9 @@ inline constexpr uint32_t kMaxRank = 8;
 // param that is unknown (neither body, header nor natives use the name); a constant or param whose
 // name is given twice, reserved or an argument's; a rank above kMaxRank; a 0-d output is fine.
 Failure check(const Definition& definition, const CallSignature& signature);
+// The part of it that looks at the names of constants and params alone.
+Failure check_names(const Definition& definition, std::span<const std::string_view> constants,
+                    std::span<const std::string_view> params);
 
 // The constants that neither body, header nor natives name; none where a finished module, which
 // shows no names, is among the natives. Borrows the signature.
@@ -86,3 +93,5 @@ std::vector<const Constant*> unused_constants(const Definition& definition,
 std::string describe(const Definition& definition, const CallSignature& signature);
 
 }  // namespace holdfast::kernel
+
+#pragma GCC visibility pop

@@ -10,8 +10,13 @@
 #include "holdfast/runtime/wait_limit.h"
 
 namespace holdfast::runtime {
-
 class Core;
+}
+
+#pragma GCC visibility push(default)
+
+namespace holdfast::runtime {
+
 class Stream;
 
 struct StreamOptions {
@@ -72,7 +77,7 @@ class Context final : public RefCounted {
   // default the runtime decides. Takes effect at once.
   void set_cache_limit(Bytes limit);
   // Cheap; any thread.
-  Stats stats() const;
+  RuntimeStats stats() const;
   // Walks everything: for reports.
   Snapshot who_holds_what() const;
 
@@ -92,3 +97,5 @@ class Context final : public RefCounted {
 };
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

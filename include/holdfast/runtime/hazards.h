@@ -6,6 +6,8 @@
 #include "holdfast/base/range_set.h"
 #include "holdfast/hal/access.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::runtime {
 
 // Decides where barriers must stand among the commands of one list, in recorded order, by the bytes
@@ -61,3 +63,5 @@ class HazardTracker {
 };
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

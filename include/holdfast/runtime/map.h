@@ -5,6 +5,8 @@
 
 #include "holdfast/hal/allocation.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::runtime {
 
 class Context;
@@ -38,3 +40,5 @@ class Map {
 };
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

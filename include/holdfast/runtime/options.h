@@ -3,7 +3,9 @@
 #include <cstdint>
 
 #include "holdfast/base/bytes.h"
-#include "holdfast/base/sync/clock.h"
+#include "holdfast/base/sync/deadline.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::runtime {
 
@@ -35,3 +37,5 @@ struct Options {
 };
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

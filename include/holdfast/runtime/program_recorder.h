@@ -7,6 +7,8 @@
 #include "holdfast/runtime/context.h"
 #include "holdfast/runtime/hazards.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::runtime {
 
 // Records commands once, with the barriers they need, to be sealed into a Program that
@@ -34,3 +36,5 @@ class ProgramRecorder {
 };
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

@@ -8,6 +8,8 @@
 #include "holdfast/base/bytes.h"
 #include "holdfast/runtime/wait_limit.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::runtime {
 
 struct MemoryStats {
@@ -27,7 +29,7 @@ struct MemoryStats {
       0;  // given out before their Frontier was over, to work ordered after it
 };
 
-struct Stats {
+struct RuntimeStats {
   std::array<WaitStats, kWaitReasons> waits;
   MemoryStats memory;
   uint64_t submissions = 0;
@@ -44,7 +46,7 @@ struct Stats {
   uint64_t wait_count() const;
   sync::Duration wait_time() const;
 };
-std::string to_string(const Stats& stats);
+std::string to_string(const RuntimeStats& stats);
 
 // Who holds what, at one moment.
 struct Snapshot {
@@ -68,3 +70,5 @@ struct Snapshot {
 std::string to_string(const Snapshot& snapshot, size_t lines = 10);
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

@@ -8,8 +8,12 @@
 #include "holdfast/runtime/transaction.h"
 
 namespace holdfast::runtime {
+class Recorder;
+}
 
-class Encoder;
+#pragma GCC visibility push(default)
+
+namespace holdfast::runtime {
 
 // What users see of a queue: they record into it and it keeps every promise about order and
 // lifetime. Recorded commands behave as if executed one after another, in recorded order; across
@@ -75,14 +79,16 @@ class Stream final : public RefCounted {
  private:
   friend class Context;
   friend class Transaction;
-  Stream(Ref<Context> context, Ref<Encoder> encoder);
+  Stream(Ref<Context> context, Ref<Recorder> recorder);
   void record(std::span<const PendingCommand> commands);
   void copy_out(const Ref<hal::Allocation>& from, ByteRange range, std::span<std::byte> data,
                 const WaitLimit& limit);
   void check_range(const Ref<hal::Allocation>& allocation, ByteRange range, const char* verb) const;
 
   Ref<Context> context_;
-  Ref<Encoder> encoder_;
+  Ref<Recorder> recorder_;
 };
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

@@ -7,9 +7,14 @@
 #include "holdfast/hal/command.h"
 
 namespace holdfast::runtime {
+struct PendingCommand;
+}
+
+#pragma GCC visibility push(default)
+
+namespace holdfast::runtime {
 
 class Stream;
-struct PendingCommand;
 
 // What one operation records: all of it, by commit(), or nothing. Until then it is a user of
 // everything that it names, so its memory cannot die under it. Belongs to one task.
@@ -57,3 +62,5 @@ class Transaction {
 };
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <functional>
 
-#include "holdfast/base/sync/clock.h"
+#include "holdfast/base/sync/deadline.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::runtime {
 
@@ -45,3 +47,5 @@ struct WaitLimit {
 void interrupt_waits() noexcept;
 
 }  // namespace holdfast::runtime
+
+#pragma GCC visibility pop

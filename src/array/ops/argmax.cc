@@ -18,8 +18,8 @@ inline bool better(C v, C best) { return v > best || (v != v && best == best); }
 )";
 
 // x has the axis last. A thread looks at a piece of it; results lie [piece, kept].
-const kernel::Kernel& pieces_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& pieces_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "argmax",
                          .inputs = {"x"},
                          .outputs = {"y"},
@@ -72,8 +72,8 @@ y[piece * long(threads_per_grid.x) + i] = uint(found);
 }
 
 // Of the positions that were best in their pieces, the best.
-const kernel::Kernel& last_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& last_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "argmax_of_pieces",
                          .inputs = {"x", "found"},
                          .outputs = {"y"},

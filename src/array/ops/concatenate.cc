@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include "holdfast/array/layouts.h"
 #include "holdfast/base/error.h"
 #include "holdfast/operation.h"
 #include "holdfast/ops.h"
@@ -16,7 +17,7 @@ class Concatenate final : public Operation {
   std::string_view name() const noexcept override { return "concatenate"; }
   void record(Encoder& encoder) const override {
     const Operand& out = encoder.output(0);
-    array::Layout part = out.layout();
+    Layout part = out.layout();
     for (size_t i = 0; i < encoder.inputs(); ++i) {
       const Operand& in = encoder.input(i);
       part.shape = in.shape();

@@ -6,6 +6,7 @@
 #include <bit>
 
 #include "holdfast/array/apply.h"
+#include "holdfast/array/layouts.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/base/never_destroyed.h"
 #include "holdfast/operation.h"
@@ -29,8 +30,8 @@ Dtype word_of(Dtype dtype) {
 
 // A row of the last axis for each y of the grid. `flip` has a bit for each axis that x walks
 // backwards.
-const kernel::Kernel& copy_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& copy_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "copy_elements", .inputs = {"x"}, .outputs = {"y"}, .source = R"(
 uint row = thread_position_in_grid.y;
 long from = 0;
@@ -51,8 +52,8 @@ y[to] = x[from];
   return kernel;
 }
 
-const kernel::Kernel& fill_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& fill_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "fill_elements", .outputs = {"y"}, .source = R"(
 uint row = thread_position_in_grid.y;
 long to = long(thread_position_in_grid.x) * y_strides[y_ndim - 1];
@@ -77,7 +78,7 @@ kernel::Size3 grid_of(const Shape& shape) {
 }
 
 // The same elements, from the lowest one upwards; returns which axes were turned round.
-uint32_t turn_upwards(array::Layout& layout) {
+uint32_t turn_upwards(Layout& layout) {
   uint32_t turned = 0;
   for (size_t d = 0; d < layout.shape.size(); ++d) {
     if (layout.strides[d] >= 0) continue;
@@ -148,7 +149,7 @@ class Copy final : public Operation {
 // Inputs: the array, the update, of the slice's shape and the array's dtype.
 class SliceUpdate final : public Operation {
  public:
-  explicit SliceUpdate(const array::Layout& slice) : slice_(slice) {}
+  explicit SliceUpdate(const Layout& slice) : slice_(slice) {}
   std::string_view name() const noexcept override { return "slice_update"; }
   bool takes_inputs() const noexcept override { return true; }
   void record(Encoder& encoder) const override {
@@ -157,7 +158,7 @@ class SliceUpdate final : public Operation {
   }
 
  private:
-  array::Layout slice_;  // in the row-contiguous result
+  Layout slice_;  // in the row-contiguous result
 };
 
 }  // namespace
@@ -172,7 +173,7 @@ Array contiguous(const Array& array, const On& on) {
 }
 
 Array slice_update(Array array, const Array& update, std::span<const Slice> slices, const On& on) {
-  const array::Layout slice = array::slice(array::Layout::row_contiguous(array.shape()), slices);
+  const Layout slice = array::slice(Layout::row_contiguous(array.shape()), slices);
   const Array fitted = broadcast_to(astype(update, array.dtype(), on), slice.shape);
   const OutputType type{array.shape(), array.dtype()};
   array::NodeInputs inputs;

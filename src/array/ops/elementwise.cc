@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 
+#include "holdfast/array/layouts.h"
 #include "holdfast/array/ops/elementwise_kernels.h"
 #include "holdfast/base/error.h"
 #include "holdfast/operation.h"

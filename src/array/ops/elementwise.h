@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "holdfast/array.h"
-#include "holdfast/term.h"
+#include "holdfast/ops.h"
 
 namespace holdfast::array {
 

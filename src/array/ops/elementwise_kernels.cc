@@ -62,7 +62,7 @@ std::string read(const Pattern& pattern, size_t operand) {
   return fmt::format("{0}({1}[{2} + long(at.x) * {1}_strides[{1}_ndim - 1]])", type, x, row());
 }
 
-kernel::Kernel make(const Expression& expression, const Pattern& pattern) {
+Kernel make(const Expression& expression, const Pattern& pattern) {
   kernel::Definition d{.name = std::string(expression.name)};
   bool in_place = false;
   std::string parameters;
@@ -90,7 +90,7 @@ kernel::Kernel make(const Expression& expression, const Pattern& pattern) {
             "ulong i = (ulong(at.z) * threads_per_grid.y + at.y) * threads_per_grid.x + at.x;"
           : "uint i = thread_position_in_grid.x;",
       arguments);
-  return kernel::Kernel(std::move(d));
+  return Kernel(std::move(d));
 }
 
 struct Key {
@@ -115,10 +115,10 @@ uint32_t packed(const Pattern& pattern) {
 
 }  // namespace
 
-const kernel::Kernel& elementwise_kernel(const Expression& expression, const Pattern& pattern) {
+const Kernel& elementwise_kernel(const Expression& expression, const Pattern& pattern) {
   // Never destroyed: other threads may still record while the process ends. Kernels stay where they
   // are once they are in it.
-  using Table = std::unordered_map<Key, kernel::Kernel, HashOfKey>;
+  using Table = std::unordered_map<Key, Kernel, HashOfKey>;
   static NeverDestroyed<sync::Guarded<Table>> kept;
   sync::Guarded<Table>& kernels = kept.get();
 
@@ -127,7 +127,7 @@ const kernel::Kernel& elementwise_kernel(const Expression& expression, const Pat
     const auto table = kernels.lock();
     if (const auto found = table->find(key); found != table->end()) return found->second;
   }
-  kernel::Kernel made = make(expression, pattern);
+  Kernel made = make(expression, pattern);
   return kernels.lock()->try_emplace(key, std::move(made)).first->second;
 }
 

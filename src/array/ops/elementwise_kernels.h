@@ -38,6 +38,6 @@ struct Pattern {
 // The kernel of an expression: inputs that are neither numbers nor taken, in order, named a, b, c
 // after the first operand that reads them; an output "out", in place where an operand is taken;
 // params named as the operands; the constants C and R. Made once for the process; thread-safe.
-const kernel::Kernel& elementwise_kernel(const Expression& expression, const Pattern& pattern);
+const Kernel& elementwise_kernel(const Expression& expression, const Pattern& pattern);
 
 }  // namespace holdfast::array

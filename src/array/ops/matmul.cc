@@ -15,8 +15,6 @@
 namespace holdfast {
 namespace {
 
-using array::Layout;
-
 // What one thread computes of a large product: 8 rows of 32 columns, which compilers keep in vector
 // registers: of the sizes tried, the fastest with 32 and with 16 of them.
 constexpr int64_t kTileRows = 8;
@@ -31,12 +29,11 @@ constexpr int64_t kRowColumns = 64;
 constexpr int64_t kPackDepth = 64;
 
 // a [batch..., M, K] times b [batch..., K, N] as they lie, into c with any strides.
-const kernel::Kernel& rows_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
-      kernel::Definition{.name = "matmul_rows",
-                         .inputs = {"a", "b"},
-                         .outputs = {"c"},
-                         .source = R"(
+const Kernel& rows_kernel() {
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "matmul_rows",
+                                                                .inputs = {"a", "b"},
+                                                                .outputs = {"c"},
+                                                                .source = R"(
 constexpr int COLUMNS = 64;
 constexpr int LANES = 32;
 const long row = thread_position_in_grid.y;
@@ -88,17 +85,16 @@ if (bn == 1) {
   }
 }
 )",
-                         .header = array::kLoadText});
+                                                                .header = array::kLoadText});
   return kernel;
 }
 
 // x [batch..., depth, wide] as panels y [batch, panel, depth, WIDTH], with zeros at the end.
-const kernel::Kernel& pack_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
-      kernel::Definition{.name = "matmul_pack",
-                         .inputs = {"x"},
-                         .outputs = {"y"},
-                         .source = R"(
+const Kernel& pack_kernel() {
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "matmul_pack",
+                                                                .inputs = {"x"},
+                                                                .outputs = {"y"},
+                                                                .source = R"(
 const long panel = thread_position_in_grid.x;
 const long batch = thread_position_in_grid.z;
 const long depth = x_shape[x_ndim - 2];
@@ -125,13 +121,13 @@ if (width == WIDTH && right == 1) {
   }
 }
 )",
-                         .header = array::kLoadText});
+                                                                .header = array::kLoadText});
   return kernel;
 }
 
 // Panels of a, ROWS wide, times panels of b, COLUMNS wide.
-const kernel::Kernel& tiles_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(kernel::Definition{
+const Kernel& tiles_kernel() {
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{
       .name = "matmul_tiles", .inputs = {"a", "b"}, .outputs = {"c"}, .source = R"(
 const long x = thread_position_in_grid.x;
 const long y = thread_position_in_grid.y;

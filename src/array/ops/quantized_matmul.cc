@@ -21,12 +21,11 @@ constexpr int64_t kQuantizedLanes = 32;
 
 // x, row by row and block by block, in the order in which quantized_rows_kernel() takes it: first
 // values of all words, second values, ... And the sums of groups, for the biases.
-const kernel::Kernel& order_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
-      kernel::Definition{.name = "quantized_matmul_order",
-                         .inputs = {"x"},
-                         .outputs = {"y", "sums"},
-                         .source = R"(
+const Kernel& order_kernel() {
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "quantized_matmul_order",
+                                                                .inputs = {"x"},
+                                                                .outputs = {"y", "sums"},
+                                                                .source = R"(
 const long row = thread_position_in_grid.y;
 const long first = long(thread_position_in_grid.x) * LANES;
 const int width = int(metal::min(long(LANES), depth / 8 - first));
@@ -41,13 +40,13 @@ for (int g = 0; g < width * 8 / GROUP; ++g) {
   sums[row * (depth / GROUP) + first * 8 / GROUP + g] = sum;
 }
 )",
-                         .header = array::kLoadText});
+                                                                .header = array::kLoadText});
   return kernel;
 }
 
 // A thread has one result. The weights of a group come to scale * sum(x * q) + bias * sum(x).
-const kernel::Kernel& quantized_rows_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& quantized_rows_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "quantized_matmul",
                          .inputs = {"x", "sums", "w", "scales", "biases"},
                          .outputs = {"y"},
@@ -95,8 +94,8 @@ y[row * threads_per_grid.x + n] = R(sum);
 }
 
 // Grouped along the columns: a thread has the columns of one block.
-const kernel::Kernel& quantized_columns_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& quantized_columns_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "quantized_matmul_columns",
                          .inputs = {"x", "w", "scales", "biases"},
                          .outputs = {"y"},
@@ -148,8 +147,8 @@ for (int l = 0; l < width; ++l) {
 }
 
 // The weights themselves: a thread has one group.
-const kernel::Kernel& dequantize_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(kernel::Definition{
+const Kernel& dequantize_kernel() {
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{
       .name = "dequantize", .inputs = {"w", "scales", "biases"}, .outputs = {"y"}, .source = R"(
 const long g = thread_position_in_grid.x;
 const A scale = A(scales[g]);
@@ -168,8 +167,8 @@ for (int l = 0; l < GROUP / 8; ++l) {
 constexpr int64_t kManyRows = 64;
 
 // A thread has one group. The scale is rounded down, so that no step is longer than promised.
-const kernel::Kernel& quantize_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& quantize_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "quantize",
                          .inputs = {"x"},
                          .outputs = {"w", "scales", "biases"},
@@ -311,7 +310,6 @@ class QuantizedMatmul final : public Operation {
                                          .threadgroup = array::group_of(grid),
                                          .constants = std::array<kernel::Constant, 2>{
                                              {{"A", work.dtype}, {"GROUP", how_.group_size}}}});
-    using array::Layout;
     array::record_matmul(
         encoder,
         work.x.with_layout({{work.rows, work.depth}, {work.depth, 1}, work.x.layout().offset}),

@@ -14,8 +14,6 @@
 namespace holdfast {
 namespace {
 
-using array::Layout;
-
 enum class Kind : uint8_t { sum, mean, max, min };
 const char* name_of(Kind kind) {
   constexpr std::array kNames{"sum", "mean", "max", "min"};
@@ -168,8 +166,8 @@ for (int j = 0; j < width; ++j) y[to + j] = finish(totals[j], divisor);
 )";
 constexpr int64_t kReduceLanes = 32;
 
-const kernel::Kernel& reduce_rows_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& reduce_rows_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "reduce_rows",
                          .inputs = {"x"},
                          .outputs = {"y"},
@@ -177,8 +175,8 @@ const kernel::Kernel& reduce_rows_kernel() {
                          .header = std::string(array::kLoadText) + kReduceHeader});
   return kernel;
 }
-const kernel::Kernel& reduce_columns_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& reduce_columns_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "reduce_columns",
                          .inputs = {"x"},
                          .outputs = {"y"},

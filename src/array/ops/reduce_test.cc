@@ -5,6 +5,7 @@
 #include <limits>
 #include <random>
 
+#include "holdfast/array/layouts.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
 #include "holdfast/creation.h"

@@ -14,12 +14,11 @@ namespace {
 
 // A thread has all positions of one place beside the axis, so that no two threads meet and the
 // order of updates is that of positions, whichever way threads run.
-const kernel::Kernel& scatter_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
-      kernel::Definition{.name = "scatter",
-                         .inputs = {"indices", "updates"},
-                         .in_place = {"y"},
-                         .source = std::string(R"(
+const Kernel& scatter_kernel() {
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "scatter",
+                                                                .inputs = {"indices", "updates"},
+                                                                .in_place = {"y"},
+                                                                .source = std::string(R"(
 const long inner = thread_position_in_grid.x;
 const long inners = threads_per_grid.x;
 const long outer = thread_position_in_grid.y;
@@ -31,7 +30,7 @@ for (long p = 0; p < positions; ++p) {
   const I given = indices[p];
 #endif
 )") + array::kPositionText +
-                                   R"(
+                                                                          R"(
   if (!inside) continue;
   const long to = (outer * n + at) * inners + inner;
   const T update = updates[from];

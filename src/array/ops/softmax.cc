@@ -114,8 +114,8 @@ const long n = x_shape[last];
 auto row = x + elem_to_loc(i, x_shape, x_strides, last);
 )";
 
-const kernel::Kernel& softmax_rows_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& softmax_rows_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "softmax",
                          .inputs = {"x"},
                          .outputs = {"y"},
@@ -129,8 +129,8 @@ write(row, step, y + (i / y_step * n * y_step + i % y_step), y_step, n, best, su
 }
 
 // Rows side by side, y_step of them: a thread has up to 32.
-const kernel::Kernel& softmax_columns_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& softmax_columns_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "softmax_columns",
                          .inputs = {"x"},
                          .outputs = {"y"},
@@ -206,8 +206,8 @@ const long begin = piece * piece_length;
 const long length = metal::min(piece_length, n - begin);
 )";
 
-const kernel::Kernel& softmax_pieces_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& softmax_pieces_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "softmax_pieces",
                          .inputs = {"x"},
                          .outputs = {"largests", "sums"},
@@ -220,8 +220,8 @@ sums[i * pieces + piece] = sum_of_powers(row + begin * step, length, step, best)
   return kernel;
 }
 
-const kernel::Kernel& softmax_join_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(
+const Kernel& softmax_join_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "softmax_join",
                          .inputs = {"x", "largests", "sums"},
                          .outputs = {"y"},

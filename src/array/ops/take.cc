@@ -13,17 +13,15 @@
 namespace holdfast {
 namespace {
 
-using array::Layout;
-
 // x is [outer, n, inner]. The result y is [outer, positions, inner]; each position is the same for
 // all of outer and inner, or (ALONG) there is one for each element. The fast axis of the grid is
 // inner, or (SINGLE, where that has one element) the positions. DENSE: the elements of inner lie
 // side by side.
-const kernel::Kernel& take_kernel() {
-  static const NeverDestroyed<kernel::Kernel> kernel(kernel::Definition{.name = "take",
-                                                                        .inputs = {"x", "indices"},
-                                                                        .outputs = {"y"},
-                                                                        .source = std::string(R"(
+const Kernel& take_kernel() {
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "take",
+                                                                .inputs = {"x", "indices"},
+                                                                .outputs = {"y"},
+                                                                .source = std::string(R"(
 #if SINGLE
 const long position = thread_position_in_grid.x;
 const long inner = 0;
@@ -44,7 +42,7 @@ const I given = indices[to];
 const I given = indices[position];
 #endif
 )") + array::kPositionText +
-                                                                                  R"(
+                                                                          R"(
 #if DENSE
 const long step = 1;
 #else

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "holdfast/array/layouts.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/rounding.h"
 #include "holdfast/operation.h"

@@ -20,12 +20,12 @@ class ThroughScratch final : public Operation {
  public:
   std::string_view name() const noexcept override { return "through_scratch"; }
   void record(Encoder& encoder) const override {
-    static const kernel::Kernel twice(
+    static const Kernel twice(
         {.name = "twice",
          .inputs = {"a"},
          .outputs = {"y"},
          .source = "uint i = thread_position_in_grid.x; y[i] = 2.0f * a[i];"});
-    static const kernel::Kernel plus_one(
+    static const Kernel plus_one(
         {.name = "plus_one",
          .inputs = {"a"},
          .outputs = {"y"},

@@ -63,7 +63,7 @@ void claim_ends(World& world, Ends ends) {
   ASSERT_TRUE(claimed.wait());
   const sync::TimePoint begin = sync::now();
   sync::TimePoint released = begin;
-  runtime::WaitLimit limit;
+  WaitLimit limit;
   limit.interrupted = [&] {
     // Asked when the waiting task looks up for the first time.
     if (!release.is_set()) {

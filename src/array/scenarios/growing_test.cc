@@ -193,10 +193,10 @@ class ScratchedTotal final : public Operation {
   ScratchedTotal(int64_t launch, int64_t length) : launch_(launch), length_(length) {}
   std::string_view name() const noexcept override { return "scratched_total"; }
   void record(Encoder& encoder) const override {
-    static const kernel::Kernel scribble({.name = "scribble",
-                                          .outputs = {"y"},
-                                          .source = "uint i = thread_position_in_grid.x;\n"
-                                                    "y[i] = launch + float(i);"});
+    static const Kernel scribble({.name = "scribble",
+                                  .outputs = {"y"},
+                                  .source = "uint i = thread_position_in_grid.x;\n"
+                                            "y[i] = launch + float(i);"});
     const Operand scratch = encoder.scratch({length_}, float32);
     const std::array launch{Param{"launch", static_cast<float>(launch_)}};
     encoder.launch(scribble, {.outputs = {&scratch, 1},
@@ -204,11 +204,11 @@ class ScratchedTotal final : public Operation {
                               .threadgroup = {64, 1, 1},
                               .params = launch});
     const std::array count{Param{"count", static_cast<int32_t>(length_)}};
-    encoder.launch(total().definition(), {.inputs = {&scratch, 1},
-                                          .outputs = {&encoder.output(0), 1},
-                                          .grid = {1, 1, 1},
-                                          .threadgroup = {1, 1, 1},
-                                          .params = count});
+    encoder.launch(total(), {.inputs = {&scratch, 1},
+                             .outputs = {&encoder.output(0), 1},
+                             .grid = {1, 1, 1},
+                             .threadgroup = {1, 1, 1},
+                             .params = count});
   }
 
  private:

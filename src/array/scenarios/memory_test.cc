@@ -81,7 +81,7 @@ void fall_behind(World& world, const runtime::Options& options, uint64_t least) 
   for (uint64_t i = 1; i <= 12; ++i) {
     launches.launch();
     if (world.has_faults()) continue;
-    const runtime::Stats now = rig.stats().runtime;
+    const runtime::RuntimeStats now = rig.stats().runtime;
     EXPECT_LE(now.submissions_in_flight, options.max_in_flight + 1U);
     EXPECT_LE(now.memory.deferred_peak, options.deferred_limit + Launches::kDisplaces);
     EXPECT_EQ(now.wait_count(), now.waits_for(WaitReason::budget).count);
@@ -217,7 +217,7 @@ void blocked_reader(World& world, Reading how, bool host_visible = true) {
       ~AtEnd() { event.set(); }
       Event& event;
     } const at_end{reading};
-    runtime::WaitLimit limit = patient();
+    WaitLimit limit = patient();
     limit.interrupted = [&] { return reading.set(), false; };
     switch (how) {
       case Reading::eval: x.eval(limit); break;

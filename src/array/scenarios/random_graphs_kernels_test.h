@@ -74,18 +74,17 @@ class Scratched final : public Operation {
     const Operand scratch = encoder.scratch(rows.shape(), rows.dtype());
     const std::array constants{Constant{"T", rows.dtype()}};
     const std::array params{Param{"by", 2}, Param{"v", value_}};
-    encoder.launch(affine_kernel().definition(),
-                   {.inputs = {&rows, 1},
-                    .outputs = {&scratch, 1},
-                    .grid = {static_cast<uint32_t>(rows.size()), 1, 1},
-                    .threadgroup = {32, 1, 1},
-                    .constants = constants,
-                    .params = params});
-    const array::Layout backwards{{rows.size()}, {-1}, rows.size() - 1};
+    encoder.launch(affine_kernel(), {.inputs = {&rows, 1},
+                                     .outputs = {&scratch, 1},
+                                     .grid = {static_cast<uint32_t>(rows.size()), 1, 1},
+                                     .threadgroup = {32, 1, 1},
+                                     .constants = constants,
+                                     .params = params});
+    const Layout backwards{{rows.size()}, {-1}, rows.size() - 1};
     const Operand& out = encoder.output(0);
     if (rows.size() == 0) return;
     encoder.copy_elements(scratch.with_layout(backwards),
-                          out.with_layout(array::Layout::row_contiguous({rows.size()})));
+                          out.with_layout(Layout::row_contiguous({rows.size()})));
   }
 
  private:
@@ -102,12 +101,11 @@ class Taking final : public Operation {
     const Operand& taken = encoder.take(0, 0);
     const std::array constants{Constant{"T", taken.dtype()}};
     const std::array params{Param{"v", value_}};
-    encoder.launch(affine_in_place_kernel().definition(),
-                   {.in_place = {&taken, 1},
-                    .grid = {static_cast<uint32_t>(taken.size()), 1, 1},
-                    .threadgroup = {32, 1, 1},
-                    .constants = constants,
-                    .params = params});
+    encoder.launch(affine_in_place_kernel(), {.in_place = {&taken, 1},
+                                              .grid = {static_cast<uint32_t>(taken.size()), 1, 1},
+                                              .threadgroup = {32, 1, 1},
+                                              .constants = constants,
+                                              .params = params});
     encoder.fill(encoder.output(1), std::byte{0});
   }
 

@@ -8,8 +8,8 @@
 #include <optional>
 #include <vector>
 
+#include "holdfast/array/layouts.h"
 #include "holdfast/dtypes.h"
-#include "holdfast/layout.h"
 
 // Arrays that are computed at once, one element after the other, in the plainest way there is. All
 // numbers are small integers, so that every dtype has them exactly and results can be compared

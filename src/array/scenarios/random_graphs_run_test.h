@@ -317,7 +317,7 @@ class Execution {
     finish_queues();
     const Ref<runtime::Context>& context = rig_.device.context();
     context->retire();
-    const runtime::Stats now = context->stats();
+    const runtime::RuntimeStats now = context->stats();
     // The reaper may be dropping what it has retired.
     if (world_.has_faults() || reaper_ || !world_.failure().empty()) return;
     if (now.memory.live > 0_B) world_.fail("at the end memory is live that nobody uses");
@@ -343,7 +343,7 @@ class Execution {
   ArrayRig& rig_;
   const Plan& plan_;
   bool reaper_;
-  runtime::WaitLimit limit_;
+  WaitLimit limit_;
   std::shared_ptr<Pile> spares_ = std::make_shared<Pile>();
   Pile dropped_elsewhere_;
   std::shared_ptr<std::atomic<int>> imports_ = std::make_shared<std::atomic<int>>(0);

@@ -2,7 +2,7 @@
 
 #include <ctime>
 
-#include "holdfast/base/sync/time_point.h"
+#include "holdfast/base/sync/deadline.h"
 
 namespace holdfast::sync {
 

@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "holdfast/base/ref.h"
-#include "holdfast/kernel/cache/cache_limits.h"
 #include "holdfast/kernel/cache/disk_cache.h"
 #include "holdfast/kernel/cache/signature_key.h"
 #include "holdfast/kernel/kernel.h"
+#include "holdfast/kernel/options.h"
 
 namespace holdfast::kernel {
 

@@ -53,7 +53,7 @@ class CountedTarget final : public WrappingTarget {
 
 // A rig with kernels, whose compiles are counted and whose disk cache is off.
 struct KernelRig : testing::Rig {
-  explicit KernelRig(testing::World& world, KernelRuntime::Options options = {.disk = nullptr})
+  explicit KernelRig(testing::World& world, Options options = {.disk = nullptr})
       : Rig(world),
         target(std::make_shared<CountedTarget>(device->info())),
         kernels(context, with(std::move(options), target)) {}
@@ -62,8 +62,7 @@ struct KernelRig : testing::Rig {
   KernelRuntime kernels;
 
  private:
-  static KernelRuntime::Options with(KernelRuntime::Options options,
-                                     std::shared_ptr<Target> target) {
+  static Options with(Options options, std::shared_ptr<Target> target) {
     if (!options.target) options.target = std::move(target);
     return options;
   }

@@ -60,7 +60,7 @@ RUNTIME_SCENARIO(quadrants_538_no_wait_while_the_device_keeps_up) {
   }
   if (world.has_faults()) return;
   // A readback is asked for; where it goes through memory of its own, it waits for that copy.
-  const runtime::Stats stats = rig.stats();
+  const runtime::RuntimeStats stats = rig.stats();
   EXPECT_EQ(stats.wait_count(), stats.waits_for(runtime::WaitReason::readback).count);
   EXPECT_LE(stats.memory.deferred_peak, 1_KiB + Launches::kDisplaces);
 }
@@ -100,7 +100,7 @@ void fall_behind(World& world, const runtime::Options& options, uint64_t least) 
   for (uint64_t i = 1; i <= 10; ++i) {
     launches.launch();
     if (world.has_faults()) continue;
-    const runtime::Stats now = rig.stats();
+    const runtime::RuntimeStats now = rig.stats();
     EXPECT_LE(now.submissions_in_flight, options.max_in_flight + 1U);
     EXPECT_LE(now.memory.deferred_peak, options.deferred_limit + Launches::kDisplaces);
     if (!held) continue;
@@ -109,7 +109,7 @@ void fall_behind(World& world, const runtime::Options& options, uint64_t least) 
   }
   launches.check();
   if (world.has_faults()) return;
-  const runtime::Stats now = rig.stats();
+  const runtime::RuntimeStats now = rig.stats();
   EXPECT_EQ(now.submissions_in_flight, 0U) << "a readback retires all that it drained";
   EXPECT_EQ(now.memory.deferred, 0_B);
   EXPECT_EQ(now.wait_count(),

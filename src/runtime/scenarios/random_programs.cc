@@ -832,7 +832,7 @@ class Execution {
     rig_.context->synchronize(limit_);
     finish_queues();
     rig_.context->retire();
-    const runtime::Stats now = rig_.stats();
+    const runtime::RuntimeStats now = rig_.stats();
     // The reaper may be dropping what it has retired.
     if (world_.has_faults() || plan_.reaper || !world_.failure().empty()) return;
     if (now.memory.live > 0_B) fail("at the end", "memory is live that nobody uses");

@@ -15,7 +15,7 @@ int main() try {
   auto stream = context->new_stream({.name = "main"});
   hf::kernel::KernelRuntime kernels(context);  // compiled variants, in memory and on disk
 
-  const hf::kernel::Kernel axpy({
+  const hf::Kernel axpy({
       .name = "axpy",
       .inputs = {"x", "y"},
       .outputs = {"z"},

@@ -5,6 +5,8 @@
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/mutex.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::sync {
 
 // Where tasks wait for a change of what a Mutex guards. Every wait takes the predicate it waits
@@ -58,3 +60,5 @@ class Condition {
 };
 
 }  // namespace holdfast::sync
+
+#pragma GCC visibility pop

@@ -6,6 +6,8 @@
 #include "holdfast/base/sync/annotations.h"
 #include "holdfast/base/sync/scheduler.h"
 
+#pragma GCC visibility push(default)
+
 namespace holdfast::sync {
 
 class Condition;
@@ -125,3 +127,5 @@ class Guarded {
 };
 
 }  // namespace holdfast::sync
+
+#pragma GCC visibility pop

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "holdfast/base/sync/time_point.h"
+#include "holdfast/base/sync/deadline.h"
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::sync {
 
@@ -118,3 +120,5 @@ inline void switch_point(const char* what, const Where& where = Where::current()
 }
 
 }  // namespace holdfast::sync
+
+#pragma GCC visibility pop

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "holdfast/hal/pipeline.h"
-#include "holdfast/kernel/size3.h"
+#include "holdfast/kernel/definition.h"
 
 namespace holdfast::kernel {
 

@@ -11,7 +11,7 @@ using holdfast::testing::Gate;
 using holdfast::testing::Rig;
 namespace t = holdfast::testing;
 
-TEST(Encoder, independent_commands_get_no_barrier) {
+TEST(Recorder, independent_commands_get_no_barrier) {
   Rig rig;
   const auto stream = rig.stream();
   std::vector<Ref<hal::Allocation>> all;
@@ -23,7 +23,7 @@ TEST(Encoder, independent_commands_get_no_barrier) {
   for (uint8_t i = 0; i < 8; ++i) EXPECT_EQ(t::value_of(*stream, all[i]), i);
 }
 
-TEST(Encoder, a_chain_gets_one_barrier_a_link) {
+TEST(Recorder, a_chain_gets_one_barrier_a_link) {
   Rig rig;
   const auto stream = rig.stream();
   const auto x = stream->allocate(64_B);
@@ -35,7 +35,7 @@ TEST(Encoder, a_chain_gets_one_barrier_a_link) {
   EXPECT_EQ(t::value_of(*stream, x), expected);
 }
 
-TEST(Encoder, disjoint_slices_share_a_wave_and_overlapping_ones_do_not) {
+TEST(Recorder, disjoint_slices_share_a_wave_and_overlapping_ones_do_not) {
   Rig rig;
   const auto stream = rig.stream();
   const auto x = stream->allocate(64_B);
@@ -51,7 +51,7 @@ TEST(Encoder, disjoint_slices_share_a_wave_and_overlapping_ones_do_not) {
   EXPECT_EQ(bytes[33], 2);
 }
 
-TEST(Encoder, readers_of_one_result_share_a_wave) {
+TEST(Recorder, readers_of_one_result_share_a_wave) {
   Rig rig;
   const auto stream = rig.stream();
   const auto x = stream->allocate(64_B);
@@ -65,7 +65,7 @@ TEST(Encoder, readers_of_one_result_share_a_wave) {
   for (uint8_t i = 0; i < 5; ++i) EXPECT_EQ(t::value_of(*stream, outs[i]), 7 + i);
 }
 
-TEST(Encoder, lists_need_no_barrier_between_them) {
+TEST(Recorder, lists_need_no_barrier_between_them) {
   Rig rig;
   const auto stream = rig.stream();
   const auto x = stream->allocate(64_B);
@@ -76,7 +76,7 @@ TEST(Encoder, lists_need_no_barrier_between_them) {
   EXPECT_EQ(t::value_of(*stream, x), 3);
 }
 
-TEST(Encoder, the_table_of_objects_starts_anew_with_each_list) {
+TEST(Recorder, the_table_of_objects_starts_anew_with_each_list) {
   Rig rig;
   const auto stream = rig.stream();
   std::vector<Ref<hal::Allocation>> objects;
@@ -93,7 +93,7 @@ TEST(Encoder, the_table_of_objects_starts_anew_with_each_list) {
   for (const auto& x : objects) EXPECT_EQ(t::value_of(*stream, x), 2);
 }
 
-TEST(Encoder, an_explicit_wait_holds_up_the_next_list_and_is_not_carried_further) {
+TEST(Recorder, an_explicit_wait_holds_up_the_next_list_and_is_not_carried_further) {
   Rig rig;
   const auto stream = rig.stream();
   const auto y = stream->allocate(64_B);
@@ -119,7 +119,7 @@ TEST(Encoder, an_explicit_wait_holds_up_the_next_list_and_is_not_carried_further
   EXPECT_EQ(t::value_of(*stream, y), 2);
 }
 
-TEST(Encoder,
+TEST(Recorder,
      the_waits_of_a_chain_over_many_streams_grow_with_the_queues_and_not_with_the_streams) {
   const auto waits_of_chain = [](size_t streams) {
     Rig rig;
@@ -145,7 +145,7 @@ TEST(Encoder,
   EXPECT_LE(many, 5 * few) << "four times the streams";
 }
 
-TEST(Encoder, a_range_reused_in_the_open_list_gets_the_barrier_that_it_needs) {
+TEST(Recorder, a_range_reused_in_the_open_list_gets_the_barrier_that_it_needs) {
   Rig rig;
   const auto stream = rig.stream();
   const auto out = stream->allocate(1_KiB);
@@ -162,7 +162,7 @@ TEST(Encoder, a_range_reused_in_the_open_list_gets_the_barrier_that_it_needs) {
   EXPECT_EQ(t::value_of(*stream, second), 2);
 }
 
-TEST(Encoder, a_reused_range_needs_no_barrier_where_one_stands_already) {
+TEST(Recorder, a_reused_range_needs_no_barrier_where_one_stands_already) {
   Rig rig;
   const auto stream = rig.stream();
   const auto a = stream->allocate(64_B);
@@ -180,7 +180,7 @@ TEST(Encoder, a_reused_range_needs_no_barrier_where_one_stands_already) {
   EXPECT_EQ(t::value_of(*stream, second), 2);
 }
 
-TEST(Encoder, a_life_without_a_use_passes_the_earlier_ones_order_on) {
+TEST(Recorder, a_life_without_a_use_passes_the_earlier_ones_order_on) {
   Rig rig;
   const auto stream = rig.stream();
   auto first = stream->allocate(1_KiB);
@@ -194,7 +194,7 @@ TEST(Encoder, a_life_without_a_use_passes_the_earlier_ones_order_on) {
   EXPECT_EQ(t::value_of(*stream, third), 2);
 }
 
-TEST(Encoder, a_reused_range_first_bound_on_another_stream_waits_for_the_open_list) {
+TEST(Recorder, a_reused_range_first_bound_on_another_stream_waits_for_the_open_list) {
   Rig rig;
   const auto a = rig.stream("a", 0);
   const auto b = rig.stream("b", 1);
@@ -216,7 +216,7 @@ TEST(Encoder, a_reused_range_first_bound_on_another_stream_waits_for_the_open_li
   EXPECT_EQ(t::value_of(*b, out), 1);
 }
 
-TEST(Encoder, everything_may_be_dropped_between_record_and_flush_and_after_it) {
+TEST(Recorder, everything_may_be_dropped_between_record_and_flush_and_after_it) {
   for (const bool flush_first : {false, true}) {
     Rig rig;
     const auto stream = rig.stream("s", 0);
@@ -255,7 +255,7 @@ TEST(Encoder, everything_may_be_dropped_between_record_and_flush_and_after_it) {
   }
 }
 
-TEST(Encoder, dead_memory_stays_held_until_its_list_was_seen_to_end) {
+TEST(Recorder, dead_memory_stays_held_until_its_list_was_seen_to_end) {
   Rig rig;
   const auto stream = rig.stream();
   Gate gate(*rig.context);
@@ -283,7 +283,7 @@ struct TwoStreams {
   Ref<hal::Allocation> y = b->allocate(64_B, "y");
 };
 
-TEST(Encoder, a_read_on_another_stream_waits_for_the_write) {
+TEST(Recorder, a_read_on_another_stream_waits_for_the_write) {
   TwoStreams s;
   s.a->wait_for(s.gate.point());
   t::put(*s.a, s.x, 5);
@@ -295,7 +295,7 @@ TEST(Encoder, a_read_on_another_stream_waits_for_the_write) {
   EXPECT_EQ(t::value_of(*s.b, s.y), 6);
 }
 
-TEST(Encoder, a_write_on_another_stream_waits_for_the_read) {
+TEST(Recorder, a_write_on_another_stream_waits_for_the_read) {
   TwoStreams s;
   t::put(*s.a, s.x, 5);
   s.b->wait_for(s.gate.point());
@@ -309,7 +309,7 @@ TEST(Encoder, a_write_on_another_stream_waits_for_the_read) {
   EXPECT_EQ(t::value_of(*s.a, s.x), 77);
 }
 
-TEST(Encoder, a_write_on_another_stream_waits_for_the_write) {
+TEST(Recorder, a_write_on_another_stream_waits_for_the_write) {
   TwoStreams s;
   s.a->wait_for(s.gate.point());
   t::put(*s.a, s.x, 5);
@@ -321,7 +321,7 @@ TEST(Encoder, a_write_on_another_stream_waits_for_the_write) {
   EXPECT_EQ(t::value_of(*s.b, s.x), 8);
 }
 
-TEST(Encoder, disjoint_slices_on_two_streams_do_not_wait_for_each_other) {
+TEST(Recorder, disjoint_slices_on_two_streams_do_not_wait_for_each_other) {
   TwoStreams s;
   s.a->wait_for(s.gate.point());
   s.a->fill(t::part(s.x, 0, 32, Access::write), std::byte{1});
@@ -330,7 +330,7 @@ TEST(Encoder, disjoint_slices_on_two_streams_do_not_wait_for_each_other) {
   EXPECT_TRUE(t::until_done(s.b->flush()));
 }
 
-TEST(Encoder, two_streams_may_read_the_same_bytes_at_once) {
+TEST(Recorder, two_streams_may_read_the_same_bytes_at_once) {
   TwoStreams s;
   t::put(*s.a, s.x, 5);
   ASSERT_TRUE(t::until_done(s.a->flush()));
@@ -343,7 +343,7 @@ TEST(Encoder, two_streams_may_read_the_same_bytes_at_once) {
   EXPECT_EQ(t::value_of(*s.b, s.y), 7);
 }
 
-TEST(Encoder, depending_on_another_streams_open_list_submits_it) {
+TEST(Recorder, depending_on_another_streams_open_list_submits_it) {
   TwoStreams s;
   t::put(*s.a, s.x, 5);
   EXPECT_EQ(s.rig.stats().submissions, 0U);
@@ -352,7 +352,7 @@ TEST(Encoder, depending_on_another_streams_open_list_submits_it) {
   EXPECT_EQ(t::value_of(*s.b, s.y), 6);
 }
 
-TEST(Encoder, streams_that_share_a_queue_keep_their_order) {
+TEST(Recorder, streams_that_share_a_queue_keep_their_order) {
   Rig rig({.queues = 1, .helpers = 0});
   const auto a = rig.stream("a");
   const auto b = rig.stream("b");
@@ -366,7 +366,7 @@ TEST(Encoder, streams_that_share_a_queue_keep_their_order) {
   EXPECT_EQ(t::value_of(*a, x), expected);
 }
 
-TEST(Encoder, two_threads_whose_streams_need_each_other_do_not_deadlock) {
+TEST(Recorder, two_threads_whose_streams_need_each_other_do_not_deadlock) {
   for (const uint32_t queues : {1U, 2U}) {
     Rig rig({.queues = queues, .helpers = 0}, {});
     const auto add = rig.add();
@@ -396,7 +396,7 @@ TEST(Encoder, two_threads_whose_streams_need_each_other_do_not_deadlock) {
 // More than the hazard tracker remembers, in one list.
 constexpr int kMany = 2500;
 
-TEST(Encoder, a_list_with_more_allocations_than_it_remembers_is_ordered) {
+TEST(Recorder, a_list_with_more_allocations_than_it_remembers_is_ordered) {
   Rig rig;
   const auto stream = rig.stream();
   const auto x = stream->allocate(64_B, "x");
@@ -419,7 +419,7 @@ TEST(Encoder, a_list_with_more_allocations_than_it_remembers_is_ordered) {
   }
 }
 
-TEST(Encoder, a_list_holds_every_one_of_very_many_allocations) {
+TEST(Recorder, a_list_holds_every_one_of_very_many_allocations) {
   constexpr Bytes kSize{256};
   Rig rig;
   const auto stream = rig.stream();
@@ -444,7 +444,7 @@ TEST(Encoder, a_list_holds_every_one_of_very_many_allocations) {
   EXPECT_EQ(rig.stats().memory.deferred, 0_B);
 }
 
-TEST(Encoder, another_stream_waits_for_a_list_of_very_many_allocations) {
+TEST(Recorder, another_stream_waits_for_a_list_of_very_many_allocations) {
   Rig rig;
   const auto a = rig.stream("a", 0);
   const auto b = rig.stream("b", 1);

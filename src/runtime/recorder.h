@@ -24,18 +24,19 @@ struct PendingCommand {
   std::byte fill_value{};
   std::shared_ptr<const hal::NativeCallback> native;
   std::string_view label;
+  bool checked = false;  // by Recorder::check: recording it does not do so again
 };
 
 // A stream's open list: records transactions into it with the barriers and waits they need, and
 // submits it. It is what streams share with each other: depending on another stream's open list
 // submits that list. Thread-safe: a transaction is recorded in one critical section, and lists are
 // taken away only between them.
-class Encoder final : public RefCounted {
+class Recorder final : public RefCounted {
  public:
   // One that does not yield records at once, also while another recorder has precedence: that one
   // may be waiting for it.
-  Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name, bool yields = true);
-  ~Encoder() override;
+  Recorder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name, bool yields = true);
+  ~Recorder() override;
 
   hal::LaneId lane() const noexcept { return lane_; }
   const Ref<hal::Queue>& queue() const noexcept { return queue_; }
@@ -65,8 +66,8 @@ class Encoder final : public RefCounted {
                             std::span<const std::byte> parameters, std::string_view label);
   // A copy of bytes that nobody writes any more to memory that nobody uses, as a list of its own,
   // with the queue's turn, which it gives back: the list waits for nothing. What is recorded later
-  // comes after it where they conflict. Raises what a refused submit says. Only for an encoder that
-  // nothing else is recorded in.
+  // comes after it where they conflict. Raises what a refused submit says. Only for an recorder
+  // that nothing else is recorded in.
   Ref<hal::Ticket> submit_copy(hal::Queue::Turn turn, const hal::Binding& from,
                                const hal::Binding& to, std::string_view label);
   // Whether nothing is recorded, waited for or in flight here.

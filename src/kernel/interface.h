@@ -6,13 +6,11 @@
 
 #include "holdfast/base/bytes.h"
 #include "holdfast/hal/access.h"
-#include "holdfast/hal/pipeline.h"
+#include "holdfast/kernel/definition.h"
 
 namespace holdfast::kernel {
 
 // How a compiled kernel is called: what the generator decided and a launch fills in.
-
-enum class ArgumentGroup : uint8_t { input, in_place, output };
 
 // Binding i of the pipeline.
 struct BindingUse {

@@ -2,9 +2,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 
 #include "holdfast/base/bytes.h"
-#include "holdfast/base/sync/time_point.h"
+#include "holdfast/base/sync/deadline.h"
+
+namespace holdfast::kernel {
+class DiskCache;
+class Target;
+}  // namespace holdfast::kernel
+
+#pragma GCC visibility push(default)
 
 namespace holdfast::kernel {
 
@@ -28,4 +36,17 @@ struct CacheStats {
   Bytes bytes{};                  // now
 };
 
+// The disk cache that the environment asks for; null: none.
+std::shared_ptr<DiskCache> usual_disk_cache();
+
+// How a device's kernels are compiled and kept.
+struct Options {
+  CacheLimits limits{};
+  std::shared_ptr<Target> target{};  // null: the one for the device
+  std::shared_ptr<DiskCache> disk = usual_disk_cache();
+  bool bounds = false;  // HOLDFAST_BOUNDS=1 has the same effect
+};
+
 }  // namespace holdfast::kernel
+
+#pragma GCC visibility pop

@@ -1,4 +1,4 @@
-#include "holdfast/runtime/encoder.h"
+#include "holdfast/runtime/recorder.h"
 
 #include <fmt/format.h>
 
@@ -49,7 +49,7 @@ bool waits_outside(const std::vector<hal::Wait>& waits) {
 }  // namespace
 
 // One use that a history has not been told of in this list.
-struct Encoder::Access {
+struct Recorder::Access {
   hal::Allocation* allocation = nullptr;
   ByteRange range;
   hal::Access access = hal::Access::read;
@@ -60,8 +60,8 @@ struct Encoder::Access {
   hal::AccessHistory::Extent extent = hal::AccessHistory::Extent::exact;
 };
 
-// A list taken out of the encoder, to be submitted under the queue's turn.
-struct Encoder::Detached {
+// A list taken out of the recorder, to be submitted under the queue's turn.
+struct Recorder::Detached {
   Detached(hal::CommandList l, hal::ListWaits w, std::vector<hal::Wait> e)
       : list(std::move(l)),
         ticket(list.ticket()),
@@ -74,7 +74,7 @@ struct Encoder::Detached {
   std::vector<hal::Wait> explicit_waits;
 };
 
-struct Encoder::State {
+struct Recorder::State {
   explicit State(hal::CommandList first) : list(std::move(first)) {}
 
   mutable sync::Mutex mutex;  // guards all below
@@ -98,7 +98,7 @@ struct Encoder::State {
   std::atomic<uint64_t> holds{0};
 };
 
-Encoder::Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name, bool yields)
+Recorder::Recorder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string name, bool yields)
     : core_(std::move(core)),
       yields_(yields),
       queue_(std::move(queue)),
@@ -108,7 +108,7 @@ Encoder::Encoder(std::shared_ptr<Core> core, Ref<hal::Queue> queue, std::string 
   core_->allocator().add_lane(lane_);
 }
 
-Encoder::~Encoder() {
+Recorder::~Recorder() {
   if (core_->forked()) return;
   abandon(Failure(ErrorCode::closed,
                   fmt::format("stream '{}' was dropped before it submitted it", name_)));
@@ -118,16 +118,16 @@ Encoder::~Encoder() {
 #endif
 }
 
-hal::CommandList Encoder::new_list() const {
+hal::CommandList Recorder::new_list() const {
   return {core_->device().info(), name_, lane_, core_->take_list_storage()};
 }
 
-void Encoder::check(const PendingCommand& command) const {
+void Recorder::check(const PendingCommand& command) const {
   sync::Lock lock(state_->mutex);
   check_locked(command);
 }
 
-void Encoder::check_locked(const PendingCommand& command) const {
+void Recorder::check_locked(const PendingCommand& command) const {
   const State& s = *state_;
   s.mutex.assert_held();
   const hal::CommandList& list = s.list;
@@ -151,7 +151,7 @@ void Encoder::check_locked(const PendingCommand& command) const {
   }
 }
 
-Ref<hal::Ticket> Encoder::record(std::span<const PendingCommand> commands) {
+Ref<hal::Ticket> Recorder::record(std::span<const PendingCommand> commands) {
   core_->check_usable();
   State& s = *state_;
   size_t binding_count = 0;
@@ -167,7 +167,9 @@ Ref<hal::Ticket> Encoder::record(std::span<const PendingCommand> commands) {
     let_others_pass(round, precedence);
     sync::Lock lock(s.mutex);
     if (s.ended) closed_failure().raise();
-    for (const PendingCommand& command : commands) check_locked(command);
+    for (const PendingCommand& command : commands) {
+      if (!command.checked) check_locked(command);
+    }
     if (s.hazards.reserve(binding_count)) s.barrier_due = true;
     s.list.reserve(commands.size(), binding_count, extra_bytes);
 
@@ -205,7 +207,7 @@ Ref<hal::Ticket> Encoder::record(std::span<const PendingCommand> commands) {
   }
 }
 
-void Encoder::let_others_pass(int round, std::optional<Core::Precedence>& precedence) {
+void Recorder::let_others_pass(int round, std::optional<Core::Precedence>& precedence) {
   if (precedence || !yields_) return;
   if (round < kPatience) {
     core_->let_others_pass();
@@ -214,13 +216,13 @@ void Encoder::let_others_pass(int round, std::optional<Core::Precedence>& preced
   }
 }
 
-Failure Encoder::closed_failure() const {
+Failure Recorder::closed_failure() const {
   return Failure(ErrorCode::closed, fmt::format("stream '{}' is closed", name_));
 }
 
-hal::AccessHistory::Obstacles Encoder::tell_histories(std::span<const Access> accesses,
-                                                      const Ref<hal::Ticket>& own,
-                                                      hal::ListWaits& waits) {
+hal::AccessHistory::Obstacles Recorder::tell_histories(std::span<const Access> accesses,
+                                                       const Ref<hal::Ticket>& own,
+                                                       hal::ListWaits& waits) {
   hal::AccessHistory::Obstacles obstacles;
   sync::Lock history_lock(core_->history_mutex());
   for (const Access& a : accesses) {
@@ -243,16 +245,16 @@ hal::AccessHistory::Obstacles Encoder::tell_histories(std::span<const Access> ac
   return obstacles;
 }
 
-void Encoder::overcome(const hal::AccessHistory::Obstacles& obstacles,
-                       std::span<const Access> accesses) {
+void Recorder::overcome(const hal::AccessHistory::Obstacles& obstacles,
+                        std::span<const Access> accesses) {
   obstacles.refusal.raise_if_any();
   for (const Ref<hal::Ticket>& ticket : obstacles.open) core_->submit_open_list(*ticket);
   if (!obstacles.readback_under_way) return;
   for (const Access& a : accesses) core_->wait_for_readbacks(*a.allocation, a.range, a.access);
 }
 
-void Encoder::append_locked(const PendingCommand& command,
-                            std::span<HazardTracker::Entry*> entries) {
+void Recorder::append_locked(const PendingCommand& command,
+                             std::span<HazardTracker::Entry*> entries) {
   State& s = *state_;
   s.mutex.assert_held();
   const hal::ListId list = s.list.id();
@@ -298,7 +300,7 @@ void Encoder::append_locked(const PendingCommand& command,
                 std::memory_order_relaxed);
 }
 
-void Encoder::wait_for(const hal::Wait& wait) {
+void Recorder::wait_for(const hal::Wait& wait) {
   core_->check_usable();
   if (!wait.point.timeline) return;
   const hal::DeviceId owner = wait.point.timeline->device();
@@ -324,14 +326,14 @@ void Encoder::wait_for(const hal::Wait& wait) {
   if (std::find(waits.begin(), waits.end(), wait) == waits.end()) waits.push_back(wait);
 }
 
-void Encoder::mark_lives(const hal::Allocation& born, hal::ResourceId ended) {
+void Recorder::mark_lives(const hal::Allocation& born, hal::ResourceId ended) {
   sync::Lock lock(state_->mutex);
   if (state_->ended) return;
   state_->list.mark_death(ended, born.buffer()->id(), {born.offset(), born.size()});
   state_->list.mark_birth(born);
 }
 
-Encoder::Detached Encoder::detach_locked() {
+Recorder::Detached Recorder::detach_locked() {
   State& s = *state_;
   s.mutex.assert_held();
   Detached detached(std::move(s.list), std::exchange(s.waits, {}), std::move(s.explicit_waits));
@@ -344,7 +346,7 @@ Encoder::Detached Encoder::detach_locked() {
 
 // Submits, with the turn held; a refused list is abandoned, and what the user asked it to wait for
 // goes to the next one.
-Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached, Hearer hearer) {
+Failure Recorder::submit(const hal::Queue::Turn& turn, Detached& detached, Hearer hearer) {
   // Those of the histories come first: they are known by their place.
   std::vector<hal::Wait> all = std::move(detached.waits.waits);
   all.insert(all.end(), detached.explicit_waits.begin(), detached.explicit_waits.end());
@@ -375,14 +377,14 @@ Failure Encoder::submit(const hal::Queue::Turn& turn, Detached& detached, Hearer
   return point.failure();
 }
 
-Result<hal::Point> Encoder::flush() {
+Result<hal::Point> Recorder::flush() {
   Result<hal::Point> flushed = submit_open_list(Hearer::caller);
   sync::Lock lock(state_->mutex);
   if (flushed && state_->unheard) return std::exchange(state_->unheard, {});
   return flushed;
 }
 
-Result<hal::Point> Encoder::submit_open_list(Hearer hearer) {
+Result<hal::Point> Recorder::submit_open_list(Hearer hearer) {
   core_->check_usable();
   State& s = *state_;
   std::optional<Detached> detached;
@@ -406,7 +408,7 @@ Result<hal::Point> Encoder::submit_open_list(Hearer hearer) {
   return s.last_point;
 }
 
-void Encoder::account(const Detached& detached) {
+void Recorder::account(const Detached& detached) {
   const Ref<hal::Ticket>& ticket = detached.ticket;
   if (ticket->state() == hal::TicketState::abandoned) {
     core_->abandoned(*ticket);
@@ -415,9 +417,9 @@ void Encoder::account(const Detached& detached) {
   }
 }
 
-void Encoder::submit_quietly() { (void)submit_open_list(Hearer::next_flush); }
+void Recorder::submit_quietly() { (void)submit_open_list(Hearer::next_flush); }
 
-bool Encoder::submit_if_it_keeps_deferred() {
+bool Recorder::submit_if_it_keeps_deferred() {
   Ref<hal::Ticket> ticket;
   {
     sync::Lock lock(state_->mutex);
@@ -429,9 +431,9 @@ bool Encoder::submit_if_it_keeps_deferred() {
   return true;
 }
 
-Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
-                                   std::span<const hal::Binding> slots,
-                                   std::span<const std::byte> parameters, std::string_view label) {
+Result<hal::Point> Recorder::replay(const Ref<hal::Program>& program,
+                                    std::span<const hal::Binding> slots,
+                                    std::span<const std::byte> parameters, std::string_view label) {
   core_->check_usable();
   State& s = *state_;
   const std::string name = label.empty() && program ? program->name() : std::string(label);
@@ -522,8 +524,8 @@ Result<hal::Point> Encoder::replay(const Ref<hal::Program>& program,
   }
 }
 
-Ref<hal::Ticket> Encoder::submit_copy(hal::Queue::Turn turn, const hal::Binding& from,
-                                      const hal::Binding& to, std::string_view label) {
+Ref<hal::Ticket> Recorder::submit_copy(hal::Queue::Turn turn, const hal::Binding& from,
+                                       const hal::Binding& to, std::string_view label) {
   State& s = *state_;
   std::optional<hal::Queue::Turn> held(std::move(turn));
   std::optional<Detached> detached;
@@ -554,24 +556,24 @@ Ref<hal::Ticket> Encoder::submit_copy(hal::Queue::Turn turn, const hal::Binding&
   return detached->ticket;
 }
 
-bool Encoder::is_idle() const {
+bool Recorder::is_idle() const {
   sync::Lock lock(state_->mutex);
   return state_->list.empty() && !state_->told && state_->explicit_waits.empty() &&
          !state_->last_point.pending();
 }
 
-bool Encoder::ended() const {
+bool Recorder::ended() const {
   sync::Lock lock(state_->mutex);
   return state_->ended;
 }
 
-Encoder::Counters Encoder::counters() const noexcept {
+Recorder::Counters Recorder::counters() const noexcept {
   return {state_->commands.load(std::memory_order_relaxed),
           state_->barriers.load(std::memory_order_relaxed),
           state_->holds.load(std::memory_order_relaxed)};
 }
 
-void Encoder::describe_open(Snapshot& snapshot) const {
+void Recorder::describe_open(Snapshot& snapshot) const {
   sync::Lock lock(state_->mutex);
   if (state_->ended || state_->list.empty()) return;
   Snapshot::List open{state_->list.describe(),
@@ -582,7 +584,7 @@ void Encoder::describe_open(Snapshot& snapshot) const {
   snapshot.lists.push_back(std::move(open));
 }
 
-void Encoder::abandon(const Failure& why) {
+void Recorder::abandon(const Failure& why) {
   State& s = *state_;
   std::optional<Detached> dropped;
   {

@@ -1,0 +1,94 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "holdfast/base/bytes.h"
+
+#pragma GCC visibility push(default)
+
+namespace holdfast::hal {
+
+// The kernel interface, the same on every device.
+inline constexpr uint32_t kMaxBindings = 31;
+inline constexpr Bytes kMaxParameterBytes = 4_KiB;
+
+// How many groups a dispatch has along each axis. A zero means that the dispatch does nothing.
+struct Groups {
+  uint32_t x = 1;
+  uint32_t y = 1;
+  uint32_t z = 1;
+  constexpr uint64_t count() const noexcept { return uint64_t{x} * y * z; }
+  friend bool operator==(const Groups&, const Groups&) = default;
+};
+
+// What a host function sees while it runs as one group of a dispatch. The spans are valid during
+// the call; each binding covers exactly the bound range.
+struct HostGroup {
+  Groups group;   // which one
+  Groups groups;  // of how many
+  std::span<const std::span<std::byte>> bindings;
+  std::span<const std::byte> parameters;
+
+  template <typename T>
+  std::span<T> binding(size_t index) const {
+    const auto bytes = bindings[index];
+    return {reinterpret_cast<T*>(bytes.data()), bytes.size() / sizeof(T)};
+  }
+  // A copy, so that parameters need no alignment.
+  template <typename T>
+  T parameter(size_t byte_offset = 0) const;
+};
+
+// Called for every group, from several threads at once. An exception fails the list with its text.
+using HostFunction = std::function<void(const HostGroup&)>;
+
+// How a SPIR-V kernel reaches what a dispatch binds.
+enum class SpirvBindings : uint8_t {
+  descriptors,  // binding i is the storage buffer at set 0, binding i
+  addresses     // by 64-bit addresses, for devices that have them: least work for the host
+};
+
+// SPIR-V for Vulkan, with one compute entry point of the name. Its group size is its own.
+//
+// Parameters, with `descriptors`: up to kMaxPushBytes of them are the push constants from byte 0
+// on; more of them are a read-only storage buffer, at the binding after the last.
+// With `addresses` there is one block: the address of each binding, 8 bytes each, then the
+// parameters. Up to kMaxPushBytes of it are the push constants; of a larger block they hold the
+// address.
+struct SpirvModule {
+  static constexpr Bytes kMaxPushBytes{128};  // what every Vulkan device has
+
+  struct Constant {
+    uint32_t id = 0;
+    uint64_t bits = 0;   // the low `bytes` of them, little-endian
+    uint32_t bytes = 4;  // 4 (also for bool) or 8
+    friend bool operator==(const Constant&, const Constant&) = default;
+  };
+
+  std::vector<uint32_t> words;
+  std::string entry_point = "main";
+  std::vector<Constant> constants{};  // specialization constants that differ from their defaults
+  SpirvBindings bindings = SpirvBindings::descriptors;
+};
+// A finished module, in one of the forms that devices take. Devices refuse the forms they do not
+// know.
+using Module = std::variant<HostFunction, SpirvModule>;
+
+template <typename T>
+T HostGroup::parameter(size_t byte_offset) const {
+  T value;
+  const auto source = parameters.subspan(byte_offset, sizeof(T));
+  std::copy(source.begin(), source.end(), reinterpret_cast<std::byte*>(&value));
+  return value;
+}
+
+}  // namespace holdfast::hal
+
+#pragma GCC visibility pop
