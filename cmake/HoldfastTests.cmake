@@ -5,9 +5,10 @@
 
 include(GoogleTest)
 
-# Here a Vulkan device must be there (lavapipe is), and nothing is written outside the build folder.
+# Here a Vulkan device must be there (lavapipe is), and nothing is written outside build/, whose builds
+# share the kernels that their tests compile.
 set(holdfast_test_environment HOLDFAST_VALIDATE=1 HOLDFAST_REQUIRE_VULKAN=1
-  "HOLDFAST_CACHE_DIR=${PROJECT_BINARY_DIR}/test_cache")
+  "HOLDFAST_CACHE_DIR=${PROJECT_SOURCE_DIR}/build/test_cache")
 # NVRTC compiles CUDA text without a GPU: the system's, or the one that ./dev fetched. Tests that need
 # it are skipped where there is none now, and fail where it went missing.
 file(GLOB fetched_nvrtc CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/build/nvrtc/libnvrtc.so.*")
