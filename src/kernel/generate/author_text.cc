@@ -288,6 +288,22 @@ std::string constant_declarations(const Usage& usage, const CallSignature& signa
   return text;
 }
 
+std::string authors_header(const Definition& definition, const Usage& usage) {
+  if (definition.header.empty()) return {};
+  return line_directive(1, header_file(definition)) +
+         author_text(definition.header, usage.threadgroup_macros) + line_directive(1, "holdfast");
+}
+
+std::string authors_body(const Definition& definition, const Usage& usage) {
+  return line_directive(1, body_file(definition)) +
+         author_text(definition.source, usage.threadgroup_macros) + line_directive(1, "holdfast");
+}
+
+std::string math_macro(MathMode math) {
+  if (math != MathMode::fast) return {};
+  return "#ifndef __FAST_MATH__\n#define __FAST_MATH__ 1\n#endif\n";
+}
+
 std::string constant_macros(const Usage& usage, const CallSignature& signature,
                             bool before_header) {
   std::string text;

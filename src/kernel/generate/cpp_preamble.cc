@@ -144,4 +144,18 @@ void append_types_and_math(std::string& text, const CppParts& parts, const Usage
   if (parts.limits) append_code(text, "cpp_limits.h");
 }
 
+void append_meetings_and_checks(std::string& text, const CppParts& parts, const TargetPieces& own) {
+  if (parts.simd) {
+    append_code(text, "cpp_simd.h");
+    append_code(text, own.simd);
+    append_code(text, "cpp_simd_names.h");
+  }
+  if (parts.atomics) {
+    append_code(text, "cpp_atomic.h");
+    append_code(text, own.atomic);
+  }
+  if (parts.bounds) append_code(text, "cpp_bounds.h");
+  if (parts.debug) append_code(text, "cpp_debug.h");
+}
+
 }  // namespace holdfast::kernel

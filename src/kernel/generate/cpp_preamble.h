@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "holdfast/kernel/generate/usage.h"
 
@@ -28,6 +29,13 @@ CppParts cpp_parts(const CallSignature& signature, const Usage& usage, bool boun
 std::string swizzle_macros(const Usage& usage);
 // What is the same everywhere, in its order: bfloat, vectors, math, limits.
 void append_types_and_math(std::string& text, const CppParts& parts, const Usage& usage);
+// The pieces of a target's own that stand among shared ones.
+struct TargetPieces {
+  std::string_view simd;    // barriers, and the macros of cpp_simd_names.h
+  std::string_view atomic;  // functions of the types of cpp_atomic.h
+};
+// How threads meet, and what checks them: simdgroups, atomics, bounds, assertions.
+void append_meetings_and_checks(std::string& text, const CppParts& parts, const TargetPieces& own);
 // A file of the preamble without what only its readers need.
 void append_code(std::string& text, std::string_view file);
 

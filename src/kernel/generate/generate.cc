@@ -13,16 +13,20 @@ GeneratedKernel generate(const Definition& definition, const CallSignature& sign
   const FloatPragmas of_header = float_pragmas_in(definition.header);
   const FloatPragmas of_body = float_pragmas_in(definition.source);
   const bool safe = of_header.safe_math || of_body.safe_math;
-  const auto write_for = [&](const Definition& d) {
-    return write(d, signature, options, usage_of(d, signature));
-  };
   GeneratedKernel kernel;
+  const auto write_for = [&](const Definition& d) {
+    const Usage usage = usage_of(d, signature);
+    kernel.math = d.math;
+    kernel.interface = interface_of(usage, signature);
+    kernel.sources = {{header_file(d), d.header}, {body_file(d), d.source}};
+    write(d, signature, options, usage, kernel);
+  };
   if (safe && definition.math == MathMode::fast) {
     Definition without = definition;
     without.math = MathMode::safe;
-    kernel = write_for(without);
+    write_for(without);
   } else {
-    kernel = write_for(definition);
+    write_for(definition);
   }
   kernel.contracts = !of_header.no_contraction && !of_body.no_contraction;
   return kernel;

@@ -29,9 +29,11 @@ struct GeneratedKernel {
 };
 
 struct Usage;
-// What a target writes around the author's text, where all is known that the text uses.
-using TextWriter = GeneratedKernel(const Definition& definition, const CallSignature& signature,
-                                   const GenerateOptions& options, const Usage& usage);
+// What a target adds to a kernel whose interface, math and sources are there, where all is known
+// that the author's text uses: text, preamble and entry point.
+using TextWriter = void(const Definition& definition, const CallSignature& signature,
+                        const GenerateOptions& options, const Usage& usage,
+                        GeneratedKernel& kernel);
 
 // One pure piece, by which every target makes its text. Definition and signature must have passed
 // check(). The same arguments give the same text in every process and on every machine.

@@ -79,6 +79,11 @@ std::string mark_constants(std::string_view text);
 // Header or body as it stands in generated text: threadgroup memory and constants are marked;
 // #include lines of Metal's own headers are blank. The same lines and columns.
 std::string author_text(std::string_view text, const ThreadgroupMacros& macros = {});
+// The header, or nothing; the body. #line names what they are, and what follows them "holdfast".
+std::string authors_header(const Definition& definition, const Usage& usage);
+std::string authors_body(const Definition& definition, const Usage& usage);
+// What bodies see of fast math, also where the compiler says nothing of it.
+std::string math_macro(MathMode math);
 // The names that #line gives to what follows it, and the line itself.
 std::string body_file(const Definition& definition);
 std::string header_file(const Definition& definition);

@@ -25,14 +25,10 @@ using ::testing::HasSubstr;
 using testing::World;
 
 // Text: the statement, with nothing around it.
-GeneratedKernel write_toy(const Definition& definition, const CallSignature& signature,
-                          const GenerateOptions&, const Usage& usage) {
-  GeneratedKernel kernel;
-  kernel.interface = interface_of(usage, signature);
+void write_toy(const Definition& definition, const CallSignature&, const GenerateOptions&,
+               const Usage&, GeneratedKernel& kernel) {
   kernel.entry_point = "toy";
-  kernel.sources = {{body_file(definition), definition.source}};
   kernel.text = definition.source;
-  return kernel;
 }
 
 struct Statement {

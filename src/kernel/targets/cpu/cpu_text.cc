@@ -17,12 +17,10 @@ std::string preamble_of(const CppParts& parts, const Usage& usage) {
   append_code(text, "kernel_abi.h");
   append_code(text, "cpp_base.h");
   append_types_and_math(text, parts, usage);
-  if (parts.host) append_code(text, "cpp_host.h");
-  if (parts.simd) append_code(text, "cpp_simd.h");
-  if (parts.atomics) append_code(text, "cpp_atomic.h");
-  if (parts.bounds) append_code(text, "cpp_bounds.h");
-  if (parts.debug) append_code(text, "cpp_debug.h");
-  append_code(text, parts.groups ? "cpp_groups.h" : "cpp_rows.h");
+  if (parts.host) append_code(text, "cpu_host.h");
+  append_meetings_and_checks(text, parts, {.simd = "cpu_simd.h", .atomic = "cpu_atomic.h"});
+  if (parts.groups) append_code(text, "cpp_group.h");
+  append_code(text, parts.groups ? "cpu_groups.h" : "cpu_rows.h");
   return text;
 }
 
@@ -192,13 +190,8 @@ std::string callers(const std::vector<Value>& values, const std::vector<Value>& 
          open + fmt::format(fmt::runtime(rows ? kRunRows : kRunRowsOfGroups), given);
 }
 
-GeneratedKernel write_cpu(const Definition& definition, const CallSignature& signature,
-                          const GenerateOptions& options, const Usage& usage) {
-  GeneratedKernel kernel;
-  kernel.math = definition.math;
-  kernel.interface = interface_of(usage, signature);
-  kernel.sources = {{header_file(definition), definition.header},
-                    {body_file(definition), definition.source}};
+void write_cpu(const Definition& definition, const CallSignature& signature,
+               const GenerateOptions& options, const Usage& usage, GeneratedKernel& kernel) {
   const CppParts parts = cpp_parts(signature, usage, options.bounds);
   kernel.preamble = preamble_of(parts, usage);
 
@@ -208,27 +201,16 @@ GeneratedKernel write_cpu(const Definition& definition, const CallSignature& sig
   all.insert(all.end(), here.begin(), here.end());
 
   std::string text;
-  if (definition.math == MathMode::fast) {
-    text += "#ifndef __FAST_MATH__\n#define __FAST_MATH__ 1\n#endif\n";
-  }
+  text += math_macro(definition.math);
   text += constant_macros(usage, signature, true);
   text += "namespace {\n" + constant_declarations(usage, signature) + "namespace hf_user {\n";
-  if (!definition.header.empty()) {
-    text += line_directive(1, header_file(definition)) +
-            author_text(definition.header, usage.threadgroup_macros) +
-            line_directive(1, "holdfast");
-  }
-  text += constant_macros(usage, signature, false);
+  text += authors_header(definition, usage) + constant_macros(usage, signature, false);
   text += fmt::format("hf_inline void hf_body({}) {{\n", joined(all, &Value::declaration));
-  text += line_directive(1, body_file(definition)) +
-          author_text(definition.source, usage.threadgroup_macros);
-  text += line_directive(1, "holdfast");
-  text += "}\n" + macro_removals(definition, usage);
+  text += authors_body(definition, usage) + "}\n" + macro_removals(definition, usage);
 
   kernel.entry_point = entry_point_of(definition, text + kernel.preamble);
   text += callers(values, here, usage.cooperation, parts.host, kernel.entry_point);
   kernel.text = std::move(text);
-  return kernel;
 }
 
 }  // namespace

@@ -15,23 +15,19 @@ namespace {
 std::string preamble(const Definition& definition, const CallSignature& signature,
                      const Usage& usage, bool bounds) {
   const CppParts parts = cpp_parts(signature, usage, bounds);
-  std::string text;
-  if (definition.math == MathMode::fast) {
-    text += "#ifndef __FAST_MATH__\n#define __FAST_MATH__ 1\n#endif\n";
-  }
+  std::string text = math_macro(definition.math);
   if (parts.debug || bounds)
     text += fmt::format("#define hf_kernel_name \"{}\"\n", definition.name);
   append_code(text, "cuda_builtins.h");
   text += "namespace hf_language {\nstruct hf_half;\n";
   append_code(text, "cpp_base.h");
   append_code(text, "cuda_base.h");
+  append_code(text, "cpp_group.h");
+  append_code(text, "cuda_group.h");
   append_code(text, "cuda_half.h");
   append_types_and_math(text, parts, usage);
   if (parts.debug || bounds) append_code(text, "cuda_host.h");
-  if (parts.simd) append_code(text, "cuda_simd.h");
-  if (parts.atomics) append_code(text, "cuda_atomic.h");
-  if (parts.bounds) append_code(text, "cpp_bounds.h");
-  if (parts.debug) append_code(text, "cpp_debug.h");
+  append_meetings_and_checks(text, parts, {.simd = "cuda_simd.h", .atomic = "cuda_atomic.h"});
   text += "}\n";
   return text;
 }
@@ -136,34 +132,22 @@ constexpr std::string_view kFindThread = R"(  const hf_launch& hf_l = hf_p.hf_l;
   const unsigned hf_i = hf_g.index();
 )";
 
-GeneratedKernel write_cuda(const Definition& definition, const CallSignature& signature,
-                           const GenerateOptions& options, const Usage& usage) {
-  GeneratedKernel kernel;
-  kernel.math = definition.math;
-  kernel.interface = interface_of(usage, signature);
-  kernel.sources = {{header_file(definition), definition.header},
-                    {body_file(definition), definition.source}};
+void write_cuda(const Definition& definition, const CallSignature& signature,
+                const GenerateOptions& options, const Usage& usage, GeneratedKernel& kernel) {
   kernel.preamble = preamble(definition, signature, usage, options.bounds);
 
   std::string text = line_directive(1, "holdfast") + constant_macros(usage, signature, true);
   text += "namespace hf_language {\n" + parameter_block(kernel.interface, signature) +
           constant_declarations(usage, signature) + "namespace hf_user {\n";
-  if (!definition.header.empty()) {
-    text += line_directive(1, header_file(definition)) +
-            author_text(definition.header, usage.threadgroup_macros) +
-            line_directive(1, "holdfast");
-  }
-  text += constant_macros(usage, signature, false);
-  const std::string inside = fmt::format(
-      "(\n    {}) {{\n{}{}  {{\n{}{}{}  }}\n}}\n}}\n}}\n",
-      fmt::join(function_parameters(usage, options.bounds), ",\n    "), kFindThread,
-      declarations(usage, kernel.interface, signature, options.bounds),
-      line_directive(1, body_file(definition)),
-      author_text(definition.source, usage.threadgroup_macros), line_directive(1, "holdfast"));
+  text += authors_header(definition, usage) + constant_macros(usage, signature, false);
+  const std::string inside =
+      fmt::format("(\n    {}) {{\n{}{}  {{\n{}  }}\n}}\n}}\n}}\n",
+                  fmt::join(function_parameters(usage, options.bounds), ",\n    "), kFindThread,
+                  declarations(usage, kernel.interface, signature, options.bounds),
+                  authors_body(definition, usage));
 
   kernel.entry_point = entry_point_of(definition, kernel.preamble + text + inside);
   kernel.text = text + "extern \"C\" __global__ void " + kernel.entry_point + inside;
-  return kernel;
 }
 
 }  // namespace

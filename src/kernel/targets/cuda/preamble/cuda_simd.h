@@ -3,9 +3,6 @@
 
 namespace metal {
 
-enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4 };
-constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
-
 hf_inline void threadgroup_barrier(mem_flags = mem_flags::mem_threadgroup) { __syncthreads(); }
 hf_inline void simdgroup_barrier(mem_flags = mem_flags::mem_threadgroup) { __syncwarp(); }
 
@@ -103,9 +100,6 @@ hf_inline T hf_prefix_of(T own, T first, F of) {
 namespace metal {
 
 // clang-format off
-hf_reduce(simd_sum, a + b) hf_reduce(simd_product, a * b)
-hf_reduce(simd_max, metal::max(a, b)) hf_reduce(simd_min, metal::min(a, b))
-hf_reduce(simd_and, a & b) hf_reduce(simd_or, a | b) hf_reduce(simd_xor, a ^ b)
 #if __CUDA_ARCH__ >= 800
 hf_reduce_words(simd_sum, __reduce_add_sync, int) hf_reduce_words(simd_max, __reduce_max_sync, int)
 hf_reduce_words(simd_min, __reduce_min_sync, int)
@@ -113,15 +107,6 @@ hf_reduce_words(simd_and, __reduce_and_sync, unsigned)
 hf_reduce_words(simd_or, __reduce_or_sync, unsigned)
 hf_reduce_words(simd_xor, __reduce_xor_sync, unsigned)
 #endif
-hf_prefix(simd_prefix_exclusive_sum, false, 0, a + b)
-hf_prefix(simd_prefix_inclusive_sum, true, 0, a + b)
-hf_prefix(simd_prefix_exclusive_product, false, 1, a * b)
-hf_prefix(simd_prefix_inclusive_product, true, 1, a * b)
-hf_shuffle(simd_shuffle, by) hf_shuffle(simd_broadcast, by)
-hf_shuffle(simd_shuffle_down, lane + by) hf_shuffle(simd_shuffle_up, lane - by)
-hf_shuffle(simd_shuffle_xor, lane ^ by)
-hf_shuffle(simd_shuffle_rotate_down, (lane + by) % 32)
-hf_shuffle(simd_shuffle_rotate_up, (lane - by) % 32);
 // clang-format on
 
 template <class V>
@@ -130,12 +115,6 @@ hf_inline hf_value<V> simd_broadcast_first(const V& value) {
 }
 hf_inline bool simd_all(bool value) { return __all_sync(hf_whole, value) != 0; }
 hf_inline bool simd_any(bool value) { return __any_sync(hf_whole, value) != 0; }
-struct simd_vote {
-  typedef unsigned long vote_t;
-  vote_t hf_lanes_of;
-  explicit operator vote_t() const { return hf_lanes_of; }
-  bool any() const { return hf_lanes_of != 0; }
-};
 hf_inline simd_vote simd_ballot(bool value) { return {__ballot_sync(hf_whole, value)}; }
 hf_inline bool simd_is_first() { return hf_lane() == __ffs(hf_lanes()) - 1; }
 

@@ -3,9 +3,6 @@
 
 namespace metal {
 
-enum class mem_flags { mem_none = 0, mem_device = 1, mem_threadgroup = 2, mem_texture = 4 };
-constexpr mem_flags operator|(mem_flags a, mem_flags b) { return mem_flags(int(a) | int(b)); }
-
 hf_inline void threadgroup_barrier(mem_flags = mem_flags::mem_threadgroup,
                                    unsigned line = __builtin_LINE()) {
   hf_this_host->barrier(hf_this_host, line);
@@ -54,13 +51,13 @@ inline hf_lanes<T> hf_exchange(T value, unsigned line) {
     }                                                                           \
     return a;                                                                   \
   }
-#define hf_prefix(name, first, last, of)                                        \
+#define hf_prefix(name, with_own, first, of)                                    \
   template <class V>                                                            \
   inline hf_value<V> name(const V& value, unsigned line = __builtin_LINE()) {   \
     using T = hf_value<V>;                                                      \
     const hf_lanes<T> all = hf_exchange<T>(value, line);                        \
     T a = T(first);                                                             \
-    for (unsigned i = 0; i < all.lane + last; ++i) {                            \
+    for (unsigned i = 0; i < all.lane + with_own; ++i) {                        \
       const T b = all[i];                                                       \
       a = T(of);                                                                \
     }                                                                           \
@@ -76,35 +73,23 @@ inline hf_lanes<T> hf_exchange(T value, unsigned line) {
 
 namespace metal {
 
-hf_reduce(simd_sum, a + b) hf_reduce(simd_product, a * b)
-hf_reduce(simd_max, metal::max(a, b)) hf_reduce(simd_min, metal::min(a, b))
-hf_reduce(simd_and, a & b) hf_reduce(simd_or, a | b) hf_reduce(simd_xor, a ^ b)
-hf_prefix(simd_prefix_exclusive_sum, 0, 0, a + b)
-hf_prefix(simd_prefix_inclusive_sum, 0, 1, a + b)
-hf_prefix(simd_prefix_exclusive_product, 1, 0, a * b)
-hf_prefix(simd_prefix_inclusive_product, 1, 1, a * b)
-hf_shuffle(simd_shuffle, by) hf_shuffle(simd_broadcast, by)
-hf_shuffle(simd_shuffle_down, lane + by) hf_shuffle(simd_shuffle_up, lane - by)
-hf_shuffle(simd_shuffle_xor, lane ^ by)
-hf_shuffle(simd_shuffle_rotate_down, (lane + by) % 32)
-hf_shuffle(simd_shuffle_rotate_up, (lane - by) % 32)
-
 template <class V>
 inline hf_value<V> simd_broadcast_first(const V& value, unsigned line = __builtin_LINE()) {
   return hf_exchange<hf_value<V>>(value, line)[0];
 }
+// Whether all lanes have the value that is wanted.
+inline bool hf_each(bool value, bool wanted, unsigned line) {
+  const hf_lanes<bool> all = hf_exchange<bool>(value, line);
+  bool each = true;
+  for (unsigned i = 0; i < all.count; ++i) each = each && all[i] == wanted;
+  return each;
+}
 inline bool simd_all(bool value, unsigned line = __builtin_LINE()) {
-  return metal::simd_min(value, line);
+  return hf_each(value, true, line);
 }
 inline bool simd_any(bool value, unsigned line = __builtin_LINE()) {
-  return metal::simd_max(value, line);
+  return !hf_each(value, false, line);
 }
-struct simd_vote {
-  typedef unsigned long vote_t;
-  vote_t hf_lanes_of;
-  explicit operator vote_t() const { return hf_lanes_of; }
-  bool any() const { return hf_lanes_of != 0; }
-};
 inline simd_vote simd_ballot(bool value, unsigned line = __builtin_LINE()) {
   const hf_lanes<bool> all = hf_exchange<bool>(value, line);
   simd_vote vote{0};

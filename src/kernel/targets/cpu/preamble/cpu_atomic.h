@@ -1,40 +1,5 @@
 // Atomics of the hardware: threadgroups run on several threads of the host.
-#define hf_has_atomics
 
-template <class T>
-struct hf_atomic {
-  T hf_stored;
-};
-
-namespace metal {
-
-template <class T>
-using atomic = hf_atomic<T>;
-typedef hf_atomic<int> atomic_int;
-typedef hf_atomic<uint> atomic_uint;
-typedef hf_atomic<bool> atomic_bool;
-typedef hf_atomic<float> atomic_float;
-typedef hf_atomic<ulong> atomic_ulong;
-enum memory_order {
-  memory_order_relaxed = __ATOMIC_RELAXED,
-  memory_order_acquire = __ATOMIC_ACQUIRE,
-  memory_order_release = __ATOMIC_RELEASE,
-  memory_order_acq_rel = __ATOMIC_ACQ_REL,
-  memory_order_seq_cst = __ATOMIC_SEQ_CST
-};
-
-}  // namespace metal
-
-template <class T>
-hf_inline T* hf_cell(const volatile hf_atomic<T>* at) {
-  return const_cast<T*>(&at->hf_stored);
-}
-template <class P>
-struct hf_pointed;
-template <class T>
-struct hf_pointed<T*> {
-  using type = T;
-};
 template <class T>
 hf_inline T hf_load(T* at) {
   T value;
