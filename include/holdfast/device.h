@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,6 +36,7 @@ using RuntimeOptions = runtime::Options;
 using hal::DeviceInfo;
 using hal::DeviceListing;
 using hal::KernelTime;
+using hal::ThreadStyle;
 using runtime::interrupt_waits;
 using runtime::WaitLimit;
 
@@ -47,10 +49,16 @@ struct SubmitLimits {
   sync::Duration time = std::chrono::milliseconds(2);  // since the first of them was recorded
 };
 
+// HOLDFAST_THREADS: "strong" or "weak"; none where it is not set. EnvironmentError for other
+// values.
+std::optional<ThreadStyle> thread_style_from_environment();
+
 struct DeviceOptions {
   RuntimeOptions runtime = RuntimeOptions::from_environment();
   KernelOptions kernels{};
   SubmitLimits submit{};
+  // The threads that operations choose their bodies for. None: those that the device has.
+  std::optional<ThreadStyle> thread_style = thread_style_from_environment();
 };
 
 // A device with all that arrays on it need: its memory, its compiled kernels, its streams. A

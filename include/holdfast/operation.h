@@ -124,6 +124,7 @@ class Encoder {
   void native(NativeCallback callback, std::span<const Operand> reads,
               std::span<const Operand> writes);
 
+  // The device, with the thread style that DeviceOptions force.
   const DeviceInfo& device() const noexcept;
 
  private:

@@ -425,8 +425,6 @@ void Encoder::native(hal::NativeCallback callback, std::span<const Operand> read
   for (const Operand& o : writes) recorder_.count(o);
 }
 
-const hal::DeviceInfo& Encoder::device() const noexcept {
-  return recorder_.device_->context->device()->info();
-}
+const hal::DeviceInfo& Encoder::device() const noexcept { return recorder_.device_->info; }
 
 }  // namespace holdfast

@@ -18,7 +18,8 @@ using array::RandomUse;
 // result's dtype has. So results do not depend on how a device rounds, fuses or approximates.
 //
 // A thread has BLOCKS blocks, one after the other, of four numbers each. It goes through them step
-// by step rather than block by block, so that compilers make vectors of each step.
+// by step rather than block by block, so that compilers make vectors of each step. Of many weak
+// threads each has one.
 constexpr int64_t kBlocks = 32;
 constexpr const char* kRandomHeader = R"(
 struct Words {
@@ -191,21 +192,22 @@ class Random final : public Operation {
   void record(Encoder& encoder) const override {
     const Operand& out = encoder.output(0);
     if (out.size() == 0) return;
+    const int64_t blocks = array::is_many_weak(encoder) ? 1 : kBlocks;
     std::vector<kernel::Constant> constants{{"T", out.dtype()},
                                             {"BITS", significant_bits(out.dtype())},
-                                            {"BLOCKS", kBlocks},
+                                            {"BLOCKS", blocks},
                                             {"USE", static_cast<int64_t>(use_)}};
     // Below 2^-14 float16 has fewer bits: its numbers are multiples of 2^-24.
     if (use_ == RandomUse::normal) {
       constants.push_back({"LEAST_DROP", int64_t{out.dtype() == Dtype::float16 ? 4 : 0}});
     }
-    const kernel::Size3 grid{array::grid_axis(ceil_div(out.size(), 4 * kBlocks), name_of(use_)), 1,
+    const kernel::Size3 grid{array::grid_axis(ceil_div(out.size(), 4 * blocks), name_of(use_)), 1,
                              1};
     encoder.launch(
         use_ == RandomUse::normal ? normal_kernel() : uniform_kernel(),
         {.outputs = {&out, 1},
          .grid = grid,
-         .threadgroup = array::group_of(grid),
+         .threadgroup = array::group_of(encoder, grid),
          .constants = constants,
          .params = std::array<kernel::Param, 2>{{{"key", key_.value}, {"count", out.size()}}}});
   }

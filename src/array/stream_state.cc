@@ -1,14 +1,37 @@
 #include "holdfast/array/stream_state.h"
 
+#include <array>
+
 #include "holdfast/array/node.h"
+#include "holdfast/base/env.h"
 #include "holdfast/runtime/core.h"
 
+namespace holdfast {
+
+std::optional<hal::ThreadStyle> thread_style_from_environment() {
+  constexpr std::array<std::string_view, 2> kWords{"strong", "weak"};
+  const std::optional<size_t> chosen = env::choice("HOLDFAST_THREADS", kWords);
+  if (!chosen) return std::nullopt;
+  return *chosen == 0 ? hal::ThreadStyle::few_strong : hal::ThreadStyle::many_weak;
+}
+
+}  // namespace holdfast
+
 namespace holdfast::array {
+namespace {
+
+hal::DeviceInfo with_style(hal::DeviceInfo info, std::optional<hal::ThreadStyle> forced) {
+  info.thread_style = forced.value_or(info.thread_style);
+  return info;
+}
+
+}  // namespace
 
 DeviceState::DeviceState(Ref<hal::Device> device, DeviceOptions options)
     : context(runtime::Context::create(std::move(device), options.runtime)),
       kernels(context, std::move(options.kernels)),
-      name(context->device()->info().name) {
+      name(context->device()->info().name),
+      info(with_style(context->device()->info(), options.thread_style)) {
   set_submit_limits(options.submit);
 }
 

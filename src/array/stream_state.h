@@ -20,6 +20,7 @@ class DeviceState final : public RefCounted {
   const Ref<runtime::Context> context;
   kernel::KernelRuntime kernels;
   std::string name;
+  const hal::DeviceInfo info;  // the device's, with the thread style that the options force
 
   // Counted by evaluations.
   std::atomic<uint64_t> nodes_recorded{0};

@@ -1,6 +1,7 @@
 #include "holdfast/base/env.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -26,7 +27,7 @@ std::string lowered(std::string_view s) {
   return out;
 }
 
-[[noreturn]] void refuse(const char* name, const std::string& held, const char* wanted) {
+[[noreturn]] void refuse(const char* name, const std::string& held, std::string_view wanted) {
   throw EnvironmentError(
       fmt::format("the variable {} holds '{}'; it may hold {}", name, held, wanted));
 }
@@ -89,6 +90,14 @@ std::optional<Bytes> bytes(const char* name) {
   const auto parsed = parse_bytes(*held);
   if (!parsed) refuse(name, *held, "a size such as 4096, 64KiB or 1.5GiB");
   return parsed;
+}
+
+std::optional<size_t> choice(const char* name, std::span<const std::string_view> words) {
+  const auto held = text(name);
+  if (!held) return std::nullopt;
+  const auto found = std::ranges::find(words, lowered(trimmed(*held)));
+  if (found == words.end()) refuse(name, *held, fmt::format("{}", fmt::join(words, " or ")));
+  return static_cast<size_t>(found - words.begin());
 }
 
 std::vector<std::string> list(const char* name) {

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ std::optional<bool> flag(const char* name);
 std::optional<uint64_t> number(const char* name);
 // A number with an optional unit: 4096, 64KiB, 64K, 1.5GiB, 2G. Units are powers of 1024.
 std::optional<Bytes> bytes(const char* name);
+// One of `words`, in lower case there and in any case in the variable: its index.
+std::optional<size_t> choice(const char* name, std::span<const std::string_view> words);
 // Comma-separated, trimmed, empty items dropped.
 std::vector<std::string> list(const char* name);
 

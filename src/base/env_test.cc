@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cstdlib>
 #include <functional>
 
@@ -16,6 +17,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr const char* kName = "HOLDFAST_ENV_TEST";
+constexpr std::array<std::string_view, 2> kWords{"low", "high"};
 
 class EnvTest : public ::testing::Test {
  protected:
@@ -46,6 +48,7 @@ TEST_F(EnvTest, an_unset_variable_is_nothing_to_every_reader) {
   EXPECT_EQ(flag(kName), std::nullopt);
   EXPECT_EQ(number(kName), std::nullopt);
   EXPECT_EQ(bytes(kName), std::nullopt);
+  EXPECT_EQ(choice(kName, kWords), std::nullopt);
   EXPECT_THAT(list(kName), IsEmpty());
 }
 
@@ -55,6 +58,7 @@ TEST_F(EnvTest, an_empty_variable_is_nothing_to_every_reader) {
   EXPECT_EQ(flag(kName), std::nullopt);
   EXPECT_EQ(number(kName), std::nullopt);
   EXPECT_EQ(bytes(kName), std::nullopt);
+  EXPECT_EQ(choice(kName, kWords), std::nullopt);
   EXPECT_THAT(list(kName), IsEmpty());
 }
 
@@ -77,6 +81,12 @@ TEST_F(EnvTest, a_flag_that_is_none_is_refused_by_name) {
   for (const char* value : {"2", "maybe", "onn", "-1"}) {
     expect_refused(value, "0 or 1", [] { flag(kName); });
   }
+}
+
+TEST_F(EnvTest, a_choice_is_one_of_the_words_in_any_case) {
+  EXPECT_EQ(choice(holding("low"), kWords), 0U);
+  EXPECT_EQ(choice(holding(" HIGH "), kWords), 1U);
+  expect_refused("middle", "it may hold low or high", [] { (void)choice(kName, kWords); });
 }
 
 TEST_F(EnvTest, numbers_are_read_up_to_the_largest) {

@@ -39,6 +39,19 @@ TEST(Devices, wrappers_nest_and_take_options) {
   }
 }
 
+TEST(Devices, the_cpu_has_few_strong_threads_and_gpus_many_weak_ones_also_behind_wrappers) {
+  const Variable plain("HOLDFAST_VALIDATE", nullptr);
+  for (const DeviceListing& listed : list_devices()) {
+    const ThreadStyle expected =
+        listed.name == "cpu" ? ThreadStyle::few_strong : ThreadStyle::many_weak;
+    for (const char* form : {"{}", "validate({})", "adversary({})", "validate(adversary({}))"}) {
+      const auto opened = open_device(fmt::format(fmt::runtime(form), listed.name));
+      if (!opened) continue;
+      EXPECT_EQ(opened.value()->info().thread_style, expected) << opened.value()->info().name;
+    }
+  }
+}
+
 TEST(Devices, variables_put_wrappers_around_a_bare_name) {
   const Variable validate("HOLDFAST_VALIDATE", "1");
   EXPECT_EQ(opened_as("cpu"), "validate(cpu)");

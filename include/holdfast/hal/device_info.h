@@ -15,6 +15,12 @@ namespace holdfast::hal {
 // The form of Module that a device takes.
 enum class ModuleForm : uint8_t { host_function, spirv };
 
+// What the device's threads are good at; operations choose between two bodies by it.
+enum class ThreadStyle : uint8_t {
+  few_strong,  // a CPU: each thread does much, in loops over elements that lie side by side
+  many_weak,   // a GPU: each does little, beside neighbours of its threadgroup that work with it
+};
+
 struct DeviceInfo {
   DeviceId id;
   std::string name;         // "cpu", "vulkan:0"
@@ -24,6 +30,7 @@ struct DeviceInfo {
   Groups max_groups{0x7fffffff, 65535, 65535};  // their product fits in 63 bits
   uint32_t max_group_threads = 1024;            // of a kernel that counts threads
   ModuleForm module_form = ModuleForm::host_function;
+  ThreadStyle thread_style = ThreadStyle::few_strong;
   Bytes max_buffer;             // of one Buffer
   Bytes memory;                 // in all
   uint32_t max_buffers = 0;     // live at once, imports not counted

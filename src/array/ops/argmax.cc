@@ -71,6 +71,57 @@ y[piece * long(threads_per_grid.x) + i] = uint(found);
   return kernel;
 }
 
+// The same for many weak threads: a threadgroup looks at a piece.
+const Kernel& weak_pieces_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
+      kernel::Definition{.name = "argmax_weak",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = std::string(array::kGroupNumberText) + R"(
+threadgroup C bests[8];
+threadgroup uint places[8];
+const uint t = thread_index_in_threadgroup;
+const int last = x_ndim - 1;
+const long step = x_strides[last];
+const long begin = piece * piece_length;
+const long end = metal::min(begin + piece_length, long(x_shape[last]));
+auto row = x + elem_to_loc(number, x_shape, x_strides, last);
+C best = load<C, HALF>(row[begin * step]);
+uint found = uint(begin);
+for (long k = begin + t; k < end; k += threads_per_threadgroup.x) {
+  const C v = load<C, HALF>(row[k * step]);
+  if (better(v, best)) {
+    best = v;
+    found = uint(k);
+  }
+}
+for (uint distance = 16; distance > 0; distance /= 2) {
+  const C v = simd_shuffle_xor(best, distance);
+  const uint at = simd_shuffle_xor(found, distance);
+  replace(best, found, v, at);
+}
+if (t % 32 == 0) {
+  bests[t / 32] = best;
+  places[t / 32] = found;
+}
+threadgroup_barrier(mem_flags::mem_threadgroup);
+if (t == 0) {
+  for (int i = 1; i < 8; ++i) replace(best, found, bests[i], places[i]);
+  y[piece * group_count + number] = found;
+}
+)",
+                         .header = std::string(array::kLoadText) + kHeader + R"(
+// The first of the better ones.
+inline void replace(thread C& best, thread uint& found, C v, uint at) {
+  if (better(v, best) || (!better(best, v) && at < found)) {
+    best = v;
+    found = at;
+  }
+}
+)"});
+  return kernel;
+}
+
 // Of the positions that were best in their pieces, the best.
 const Kernel& last_kernel() {
   static const NeverDestroyed<Kernel> kernel(
@@ -116,8 +167,14 @@ class ArgmaxOperation final : public Operation {
     in = in.with_layout(array::with_axis_last(in.layout(), axis_));
     const int64_t length = in.shape().back();
 
+    // Neighbouring threads read neighbouring elements: of a row together, or of a row each.
+    const bool together = array::is_many_weak(encoder) &&
+                          (in.layout().strides.back() == 1 || in.layout().strides.end()[-2] != 1);
+
     int64_t pieces = 1;
-    if (rows < kFewRows) pieces = std::clamp<int64_t>(length / kPieceElements, 1, kMaxPieces);
+    if (rows < (array::is_many_weak(encoder) ? array::kWeakGroups : kFewRows)) {
+      pieces = std::clamp<int64_t>(length / kPieceElements, 1, kMaxPieces);
+    }
     const int64_t piece_length = ceil_div(length, pieces);
     pieces = ceil_div(length, piece_length);
     const Operand to = pieces == 1 ? out : encoder.scratch({pieces, rows}, Dtype::uint32);
@@ -127,18 +184,28 @@ class ArgmaxOperation final : public Operation {
                                kernel::Constant{"HALF", array::is_half(in)}};
     in = array::as_bits(in);
     const kernel::Size3 grid{array::grid_axis(rows, "argmax"), static_cast<uint32_t>(pieces), 1};
-    encoder.launch(pieces_kernel(),
-                   {.inputs = {&in, 1},
-                    .outputs = {&to, 1},
-                    .grid = grid,
-                    .threadgroup = array::group_of(grid),
-                    .constants = constants,
-                    .params = std::array{kernel::Param{"piece_length", piece_length}}});
+    const kernel::Param each{"piece_length", piece_length};
+    if (together) {
+      const auto groups = array::weak_groups(rows, array::kWeakLine, pieces, "argmax");
+      encoder.launch(weak_pieces_kernel(), {.inputs = {&in, 1},
+                                            .outputs = {&to, 1},
+                                            .grid = groups.grid,
+                                            .threadgroup = groups.group,
+                                            .constants = constants,
+                                            .params = std::array{each, groups.count}});
+    } else {
+      encoder.launch(pieces_kernel(), {.inputs = {&in, 1},
+                                       .outputs = {&to, 1},
+                                       .grid = grid,
+                                       .threadgroup = array::group_of(encoder, grid),
+                                       .constants = constants,
+                                       .params = {&each, 1}});
+    }
     if (pieces == 1) return;
     encoder.launch(last_kernel(), {.inputs = std::array{in, to},
                                    .outputs = {&out, 1},
                                    .grid = {grid.x, 1, 1},
-                                   .threadgroup = array::group_of(grid),
+                                   .threadgroup = array::group_of(encoder, {grid.x, 1, 1}),
                                    .constants = constants,
                                    .params = std::array{kernel::Param{"pieces", pieces}}});
   }

@@ -7,6 +7,7 @@
 
 #include "holdfast/array/apply.h"
 #include "holdfast/array/layouts.h"
+#include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/base/never_destroyed.h"
 #include "holdfast/operation.h"
@@ -15,8 +16,6 @@
 
 namespace holdfast {
 namespace {
-
-constexpr kernel::Size3 kGroup{256, 1, 1};
 
 // Elements are moved, not computed with: one variant for each size.
 Dtype word_of(Dtype dtype) {
@@ -77,6 +76,11 @@ kernel::Size3 grid_of(const Shape& shape) {
   return {static_cast<uint32_t>(inner), static_cast<uint32_t>(rows), 1};
 }
 
+kernel::Size3 copy_group(const Encoder& encoder, const kernel::Size3& grid) {
+  if (array::is_many_weak(encoder)) return array::group_of(encoder, grid);
+  return {256, 1, 1};
+}
+
 // The same elements, from the lowest one upwards; returns which axes were turned round.
 uint32_t turn_upwards(Layout& layout) {
   uint32_t turned = 0;
@@ -107,10 +111,11 @@ void Encoder::copy_elements(const Operand& from, const Operand& to) {
   const std::array inputs{from.viewed_as(word).with_layout(layouts[0])};
   const std::array outputs{to.viewed_as(word).with_layout(layouts[1])};
   const std::array params{kernel::Param{"flip", flip}};
+  const kernel::Size3 grid = grid_of(layouts[1].shape);
   launch(copy_kernel(), {.inputs = inputs,
                          .outputs = outputs,
-                         .grid = grid_of(layouts[1].shape),
-                         .threadgroup = kGroup,
+                         .grid = grid,
+                         .threadgroup = copy_group(*this, grid),
                          .params = params});
 }
 
@@ -130,10 +135,10 @@ void Encoder::fill_elements(const Operand& to, const kernel::Scalar& value) {
   word.bits = converted.bits;
   const std::array outputs{to.viewed_as(word.dtype).with_layout(layouts[0])};
   const std::array params{kernel::Param{"value", word}};
-  launch(fill_kernel(), {.outputs = outputs,
-                         .grid = grid_of(layouts[0].shape),
-                         .threadgroup = kGroup,
-                         .params = params});
+  const kernel::Size3 grid = grid_of(layouts[0].shape);
+  launch(
+      fill_kernel(),
+      {.outputs = outputs, .grid = grid, .threadgroup = copy_group(*this, grid), .params = params});
 }
 
 namespace {

@@ -6,9 +6,9 @@
 #include <array>
 #include <limits>
 
+#include "holdfast/array/ops/matmul_kernels.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
-#include "holdfast/base/never_destroyed.h"
 #include "holdfast/ops.h"
 #include "holdfast/views.h"
 
@@ -27,138 +27,10 @@ constexpr int64_t kFewProducts = 1 << 15;
 constexpr int64_t kRowColumns = 64;
 // Elements along the summed axis that a thread puts in order.
 constexpr int64_t kPackDepth = 64;
-
-// a [batch..., M, K] times b [batch..., K, N] as they lie, into c with any strides.
-const Kernel& rows_kernel() {
-  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "matmul_rows",
-                                                                .inputs = {"a", "b"},
-                                                                .outputs = {"c"},
-                                                                .source = R"(
-constexpr int COLUMNS = 64;
-constexpr int LANES = 32;
-const long row = thread_position_in_grid.y;
-const long batch = thread_position_in_grid.z;
-const long first = long(thread_position_in_grid.x) * COLUMNS;
-const long depth = b_shape[b_ndim - 2];
-const int width = int(metal::min(long(COLUMNS), b_shape[b_ndim - 1] - first));
-const long ak = a_strides[a_ndim - 1];
-const long bk = b_strides[b_ndim - 2];
-const long bn = b_strides[b_ndim - 1];
-auto from_a =
-    a + (elem_to_loc(batch, a_shape, a_strides, a_ndim - 2) + row * a_strides[a_ndim - 2]);
-auto from_b = b + (elem_to_loc(batch, b_shape, b_strides, b_ndim - 2) + first * bn);
-const long to = batch * c_batch + row * c_row + first * c_column;
-if (bn == 1) {
-  A sums[COLUMNS];
-  for (int j = 0; j < COLUMNS; ++j) sums[j] = A(0);
-  if (width == COLUMNS) {
-    for (long k = 0; k < depth; ++k) {
-      const A v = load<A, A_HALF>(from_a[k * ak]);
-      for (int j = 0; j < COLUMNS; ++j) sums[j] += v * load<A, B_HALF>(from_b[k * bk + j]);
-    }
-  } else {
-    for (long k = 0; k < depth; ++k) {
-      const A v = load<A, A_HALF>(from_a[k * ak]);
-      for (int j = 0; j < width; ++j) sums[j] += v * load<A, B_HALF>(from_b[k * bk + j]);
-    }
-  }
-  for (int j = 0; j < width; ++j) c[to + j * c_column] = R(sums[j]);
-} else {
-  for (int j = 0; j < width; ++j) {
-    auto column = from_b + j * bn;
-    A sum = A(0);
-    long k = 0;
-    if (ak == 1 && bk == 1) {
-      A sums[LANES];
-      for (int l = 0; l < LANES; ++l) sums[l] = A(0);
-      for (; k + LANES <= depth; k += LANES) {
-        for (int l = 0; l < LANES; ++l) {
-          sums[l] += load<A, A_HALF>(from_a[k + l]) * load<A, B_HALF>(column[k + l]);
-        }
-      }
-      for (int l = 0; l < LANES; ++l) sum += sums[l];
-    }
-    for (; k < depth; ++k) {
-      sum += load<A, A_HALF>(from_a[k * ak]) * load<A, B_HALF>(column[k * bk]);
-    }
-    c[to + j * c_column] = R(sum);
-  }
-}
-)",
-                                                                .header = array::kLoadText});
-  return kernel;
-}
-
-// x [batch..., depth, wide] as panels y [batch, panel, depth, WIDTH], with zeros at the end.
-const Kernel& pack_kernel() {
-  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "matmul_pack",
-                                                                .inputs = {"x"},
-                                                                .outputs = {"y"},
-                                                                .source = R"(
-const long panel = thread_position_in_grid.x;
-const long batch = thread_position_in_grid.z;
-const long depth = x_shape[x_ndim - 2];
-const long begin = long(thread_position_in_grid.y) * block;
-const long end = metal::min(begin + block, depth);
-const long first = panel * WIDTH;
-const int width = int(metal::min(long(WIDTH), x_shape[x_ndim - 1] - first));
-const long down = x_strides[x_ndim - 2];
-const long right = x_strides[x_ndim - 1];
-auto from = x + (elem_to_loc(batch, x_shape, x_strides, x_ndim - 2) + first * right);
-auto to = y + (batch * threads_per_grid.x + panel) * depth * WIDTH;
-if (width == WIDTH && right == 1) {
-  for (long k = begin; k < end; ++k) {
-    for (int j = 0; j < WIDTH; ++j) to[k * WIDTH + j] = load<A, HALF>(from[k * down + j]);
-  }
-} else {
-  for (int j = 0; j < width; ++j) {
-    for (long k = begin; k < end; ++k) {
-      to[k * WIDTH + j] = load<A, HALF>(from[k * down + j * right]);
-    }
-  }
-  for (int j = width; j < WIDTH; ++j) {
-    for (long k = begin; k < end; ++k) to[k * WIDTH + j] = A(0);
-  }
-}
-)",
-                                                                .header = array::kLoadText});
-  return kernel;
-}
-
-// Panels of a, ROWS wide, times panels of b, COLUMNS wide.
-const Kernel& tiles_kernel() {
-  static const NeverDestroyed<Kernel> kernel(kernel::Definition{
-      .name = "matmul_tiles", .inputs = {"a", "b"}, .outputs = {"c"}, .source = R"(
-const long x = thread_position_in_grid.x;
-const long y = thread_position_in_grid.y;
-const long batch = thread_position_in_grid.z;
-auto from_a = a + (batch * a_batch + y * ROWS * depth);
-auto from_b = b + (batch * b_batch + x * COLUMNS * depth);
-A sums[ROWS][COLUMNS];
-for (int i = 0; i < ROWS; ++i) {
-  for (int j = 0; j < COLUMNS; ++j) sums[i][j] = A(0);
-}
-for (long k = 0; k < depth; ++k) {
-  for (int i = 0; i < ROWS; ++i) {
-    const A v = from_a[k * ROWS + i];
-    for (int j = 0; j < COLUMNS; ++j) sums[i][j] += v * from_b[k * COLUMNS + j];
-  }
-}
-const long to = (batch * rows + y * ROWS) * columns + x * COLUMNS;
-const int height = int(metal::min(long(ROWS), rows - y * ROWS));
-const int width = int(metal::min(long(COLUMNS), columns - x * COLUMNS));
-if (height == ROWS && width == COLUMNS) {
-  for (int i = 0; i < ROWS; ++i) {
-    for (int j = 0; j < COLUMNS; ++j) c[to + i * columns + j] = R(sums[i][j]);
-  }
-} else {
-  for (int i = 0; i < height; ++i) {
-    for (int j = 0; j < width; ++j) c[to + i * columns + j] = R(sums[i][j]);
-  }
-}
-)"});
-  return kernel;
-}
+// What a group of weak threads computes of a large product, squared; products with fewer rows or
+// columns than fill a quarter of it are computed row by row.
+constexpr int64_t kWeakTileSide = 64;
+constexpr int64_t kFewWeakRows = 16;
 
 // A matrix for each element of a batch: the axes of the batch, then two.
 struct Matrices {
@@ -219,34 +91,77 @@ double products(const Matrices& a, const Matrices& b) {
 // That the vector units do in the time of one step of a short thread.
 constexpr double kProductsPerStep = 8;
 
-void record_rows(Encoder& encoder, Matrices a, Matrices b, const Operand& out) {
-  int64_t c_row = b.columns;
+// A product whose c has any strides, of operands as they lie.
+struct Rows {
+  Matrices a;
+  Matrices b;
+  int64_t c_batch;
+  int64_t c_row;
   int64_t c_column = 1;
-  const int64_t c_batch = a.rows * b.columns;
-  // Threads have many columns: where there are few, the transposed product has more.
-  if (b.columns < kFewMatmulRows && a.rows > b.columns) {
+
+  // Kernels have many columns: where there are few, the transposed product has more.
+  Rows(Matrices left, Matrices right)
+      : a(std::move(left)), b(std::move(right)), c_batch(a.rows * b.columns), c_row(b.columns) {
+    if (b.columns >= kFewMatmulRows || a.rows <= b.columns) return;
     std::swap(a, b);
     a.transpose();
     b.transpose();
     std::swap(c_row, c_column);
   }
-  const kernel::Size3 grid{array::grid_axis(ceil_div(b.columns, kRowColumns), "matmul"),
-                           array::grid_axis(a.rows, "matmul"),
-                           array::grid_axis(elements(a.batch.shape), "matmul")};
-  encoder.launch(
-      rows_kernel(),
-      {.inputs = std::array{a.bound(), b.bound()},
-       .outputs = {&out, 1},
-       .grid = grid,
-       .threadgroup = array::group_of(grid),
-       .constants = std::array<kernel::Constant, 4>{{{"A", array::accumulator_of(out.dtype())},
-                                                     {"R", out.dtype()},
-                                                     {"A_HALF", a.is_half()},
-                                                     {"B_HALF", b.is_half()}}},
-       .params =
-           std::array<kernel::Param, 3>{
-               {{"c_batch", c_batch}, {"c_row", c_row}, {"c_column", c_column}}},
-       .work_per_thread = array::share_of(products(a, b) / kProductsPerStep, grid)});
+  std::array<kernel::Param, 3> params() const {
+    return {{{"c_batch", c_batch}, {"c_row", c_row}, {"c_column", c_column}}};
+  }
+};
+
+std::array<kernel::Constant, 4> matmul_constants(const Matrices& a, const Matrices& b,
+                                                 const Operand& out) {
+  return {{{"A", array::accumulator_of(out.dtype())},
+           {"R", out.dtype()},
+           {"A_HALF", a.is_half()},
+           {"B_HALF", b.is_half()}}};
+}
+
+void record_rows(Encoder& encoder, const Rows& of, const Operand& out) {
+  const kernel::Size3 grid{array::grid_axis(ceil_div(of.b.columns, kRowColumns), "matmul"),
+                           array::grid_axis(of.a.rows, "matmul"),
+                           array::grid_axis(elements(of.a.batch.shape), "matmul")};
+  encoder.launch(array::matmul_rows_kernel(), {.inputs = std::array{of.a.bound(), of.b.bound()},
+                                               .outputs = {&out, 1},
+                                               .grid = grid,
+                                               .threadgroup = array::group_of(encoder, grid),
+                                               .constants = matmul_constants(of.a, of.b, out),
+                                               .params = of.params(),
+                                               .work_per_thread = array::share_of(
+                                                   products(of.a, of.b) / kProductsPerStep, grid)});
+}
+
+void record_weak_rows(Encoder& encoder, const Rows& of, const Operand& out) {
+  const auto groups = array::weak_groups(
+      elements(of.a.batch.shape) * of.a.rows * ceil_div(of.b.columns, array::kWeakWidth),
+      array::kWeakTile, 1, "matmul");
+  const auto [c_batch, c_row, c_column] = of.params();
+  encoder.launch(array::weak_matmul_rows_kernel(),
+                 {.inputs = std::array{of.a.bound(), of.b.bound()},
+                  .outputs = {&out, 1},
+                  .grid = groups.grid,
+                  .threadgroup = groups.group,
+                  .constants = matmul_constants(of.a, of.b, out),
+                  .params = std::array{c_batch, c_row, c_column, groups.count},
+                  .work_per_thread = array::share_of(products(of.a, of.b), groups.grid)});
+}
+
+void record_weak_tiles(Encoder& encoder, const Matrices& a, const Matrices& b, const Operand& out) {
+  const auto groups = array::weak_groups(elements(a.batch.shape) * ceil_div(a.rows, kWeakTileSide) *
+                                             ceil_div(b.columns, kWeakTileSide),
+                                         array::kWeakLine, 1, "matmul");
+  encoder.launch(array::weak_matmul_tiles_kernel(),
+                 {.inputs = std::array{a.bound(), b.bound()},
+                  .outputs = {&out, 1},
+                  .grid = groups.grid,
+                  .threadgroup = groups.group,
+                  .constants = matmul_constants(a, b, out),
+                  .params = {&groups.count, 1},
+                  .work_per_thread = array::share_of(products(a, b), groups.grid)});
 }
 
 // Panels of matrices with the summed axis as rows.
@@ -259,11 +174,11 @@ Operand pack(Encoder& encoder, Matrices x, int64_t width, Dtype dtype) {
                            array::grid_axis(ceil_div(x.rows, kPackDepth), "matmul"),
                            array::grid_axis(count, "matmul")};
   encoder.launch(
-      pack_kernel(),
+      array::matmul_pack_kernel(),
       {.inputs = std::array{x.bound()},
        .outputs = {&to, 1},
        .grid = grid,
-       .threadgroup = array::group_of(grid),
+       .threadgroup = array::group_of(encoder, grid),
        .constants =
            std::array<kernel::Constant, 3>{{{"A", dtype}, {"WIDTH", width}, {"HALF", x.is_half()}}},
        .params = std::array{kernel::Param{"block", kPackDepth}}});
@@ -287,11 +202,11 @@ void record_tiles(Encoder& encoder, Matrices a, const Matrices& b, const Operand
                            array::grid_axis(ceil_div(rows, kTileRows), "matmul"),
                            array::grid_axis(count, "matmul")};
   encoder.launch(
-      tiles_kernel(),
+      array::matmul_tiles_kernel(),
       {.inputs = std::array{packed_a, packed_b},
        .outputs = {&out, 1},
        .grid = grid,
-       .threadgroup = array::group_of(grid),
+       .threadgroup = array::group_of(encoder, grid),
        .constants =
            std::array<kernel::Constant, 4>{
                {{"A", dtype}, {"R", out.dtype()}, {"ROWS", kTileRows}, {"COLUMNS", kTileColumns}}},
@@ -363,11 +278,15 @@ void array::record_matmul(Encoder& encoder, const Operand& left, const Operand& 
   a.batch = batches[0];
   b.batch = batches[1];
   const int64_t products = a.rows * b.columns * a.columns;
-  if (std::min(a.rows, b.columns) < kFewMatmulRows || products < kFewProducts) {
-    record_rows(encoder, std::move(a), std::move(b), out);
-  } else {
-    record_tiles(encoder, std::move(a), b, out);
+  const int64_t shorter = std::min(a.rows, b.columns);
+  if (is_many_weak(encoder)) {
+    if (shorter < kFewWeakRows) return record_weak_rows(encoder, Rows(a, b), out);
+    return record_weak_tiles(encoder, a, b, out);
   }
+  if (shorter < kFewMatmulRows || products < kFewProducts) {
+    return record_rows(encoder, Rows(a, b), out);
+  }
+  record_tiles(encoder, a, b, out);
 }
 
 Array matmul(const Array& a, const Array& b, const On& on) {

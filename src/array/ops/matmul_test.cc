@@ -4,6 +4,7 @@
 #include <limits>
 #include <random>
 
+#include "holdfast/array/ops/both_styles_test.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
 #include "holdfast/creation.h"
@@ -15,6 +16,9 @@ namespace {
 using numeric::array_of;
 using numeric::Lie;
 using numeric::values_of;
+
+class MatmulTest : public BothStyles {};
+INSTANTIATE_TEST_SUITE_P(BothStyles, MatmulTest, both_styles(), style_name);
 
 std::vector<double> some_values(int64_t count, Dtype dtype, uint32_t seed) {
   std::mt19937 random(seed);
@@ -95,7 +99,7 @@ const std::vector<Sizes> kSizes{{.m = 1, .k = 1, .n = 1},    {.m = 3, .k = 5, .n
                                 {.m = 2, .k = 33, .n = 200}, {.m = 8, .k = 64, .n = 64},
                                 {.m = 33, .k = 41, .n = 65}, {.m = 50, .k = 129, .n = 31}};
 
-TEST(Matmul, agrees_with_double_precision) {
+TEST_P(MatmulTest, agrees_with_double_precision) {
   for (const Dtype dtype : {float32, float16, bfloat16}) {
     for (const Sizes& s : kSizes) {
       check(s, dtype, dtype, Lie::contiguous, Lie::contiguous);
@@ -105,7 +109,7 @@ TEST(Matmul, agrees_with_double_precision) {
   check({.batch = 3, .m = 20, .k = 50, .n = 40}, float32, float32, Lie::contiguous, Lie::reversed);
 }
 
-TEST(Matmul, nightly_all_dtypes_and_layouts_agree_with_double_precision) {
+TEST_P(MatmulTest, nightly_all_dtypes_and_layouts_agree_with_double_precision) {
   std::vector<Sizes> sizes = kSizes;
   sizes.push_back({.batch = 3, .m = 2, .k = 7, .n = 5});
   sizes.push_back({.batch = 2, .m = 34, .k = 65, .n = 40});
@@ -120,7 +124,7 @@ TEST(Matmul, nightly_all_dtypes_and_layouts_agree_with_double_precision) {
   }
 }
 
-TEST(Matmul, batches_are_broadcast) {
+TEST_P(MatmulTest, batches_are_broadcast) {
   for (const Sizes& s :
        {Sizes{.batch = 6, .m = 3, .k = 4, .n = 5}, Sizes{.batch = 6, .m = 33, .k = 40, .n = 35}}) {
     const std::vector<double> many = some_values(6 * s.m * s.k, float32, 1);
@@ -158,7 +162,7 @@ TEST(Matmul, batches_are_broadcast) {
   }
 }
 
-TEST(Matmul, vectors_are_rows_or_columns_as_in_numpy) {
+TEST_P(MatmulTest, vectors_are_rows_or_columns_as_in_numpy) {
   const Array v({1.0F, 2.0F, 3.0F}, {3});
   const Array m({1.0F, 0.0F, 0.0F, 1.0F, 1.0F, 1.0F}, {3, 2});
   EXPECT_EQ(matmul(v, v).shape(), Shape{});
@@ -170,7 +174,7 @@ TEST(Matmul, vectors_are_rows_or_columns_as_in_numpy) {
   EXPECT_EQ(matmul(v, broadcast_to(m, {4, 3, 2})).shape(), (Shape{4, 2}));
 }
 
-TEST(Matmul, without_elements) {
+TEST_P(MatmulTest, without_elements) {
   EXPECT_EQ(values_of(matmul(zeros({2, 0}), zeros({0, 3}))), std::vector<double>(6, 0));
   EXPECT_TRUE(values_of(matmul(zeros({0, 4}), zeros({4, 3}))).empty());
   EXPECT_TRUE(values_of(matmul(zeros({5, 0, 4}), zeros({4, 3}))).empty());
@@ -178,7 +182,7 @@ TEST(Matmul, without_elements) {
   EXPECT_EQ(matmul(zeros({0}), zeros({0})).item<float>(), 0);
 }
 
-TEST(Matmul, nan_and_infinity_reach_their_own_rows_alone) {
+TEST_P(MatmulTest, nan_and_infinity_reach_their_own_rows_alone) {
   for (const int64_t n : {6, 40}) {
     std::vector<double> a(static_cast<size_t>(n * n), 1);
     a[static_cast<size_t>(2 * n + 3)] = std::numeric_limits<double>::quiet_NaN();

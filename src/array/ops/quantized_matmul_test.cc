@@ -3,6 +3,7 @@
 #include <cmath>
 #include <random>
 
+#include "holdfast/array/ops/both_styles_test.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
 #include "holdfast/creation.h"
@@ -14,6 +15,9 @@ namespace {
 using numeric::array_of;
 using numeric::Lie;
 using numeric::values_of;
+
+class QuantizedMatmulTest : public BothStyles {};
+INSTANTIATE_TEST_SUITE_P(BothStyles, QuantizedMatmulTest, both_styles(), style_name);
 
 std::vector<double> quantizable_values(int64_t count, Dtype dtype, uint32_t seed) {
   std::mt19937 random(seed);
@@ -84,7 +88,7 @@ void check(int64_t m, int64_t k, int64_t n, const Quantization& how, const Types
   }
 }
 
-TEST(QuantizedMatmul, agrees_with_double_precision) {
+TEST_P(QuantizedMatmulTest, agrees_with_double_precision) {
   for (const bool transpose : {true, false}) {
     for (const Dtype dtype : {float32, float16, bfloat16}) {
       check(1, 128, 192, {.transpose = transpose}, {dtype, dtype, dtype});
@@ -97,7 +101,7 @@ TEST(QuantizedMatmul, agrees_with_double_precision) {
   check(5, 64, 7, {}, {float32, float32, float32}, Lie::transposed);
 }
 
-TEST(QuantizedMatmul, nightly_all_dtypes_and_layouts_agree_with_double_precision) {
+TEST_P(QuantizedMatmulTest, nightly_all_dtypes_and_layouts_agree_with_double_precision) {
   const Dtype floats[] = {float16, bfloat16, float32, float64};
   for (const Dtype x : floats) {
     for (const Dtype scales : floats) {
@@ -119,7 +123,7 @@ TEST(QuantizedMatmul, nightly_all_dtypes_and_layouts_agree_with_double_precision
   }
 }
 
-TEST(QuantizedMatmul, leading_axes_stay) {
+TEST_P(QuantizedMatmulTest, leading_axes_stay) {
   const Array w = zeros({6, 8}, uint32);
   const Array one = ones({6, 1});
   EXPECT_EQ(quantized_matmul(zeros({2, 3, 64}), w, one, one).shape(), (Shape{2, 3, 6}));

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <limits>
-#include <string>
 #include <vector>
 
+#include "holdfast/array/ops/reduce_kernels.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
-#include "holdfast/base/never_destroyed.h"
 #include "holdfast/ops.h"
 
 namespace holdfast {
@@ -37,158 +36,15 @@ Dtype result_type(Kind kind, Dtype dtype) {
   return is_unsigned_integer(dtype) ? Dtype::uint32 : Dtype::int32;
 }
 
-// x has the kept axes first, `kept` of them; the rest is reduced: the last one (inner) in steps,
-// those between (outer) as one. A piece is a part of each. Results of pieces lie
-// [piece, kept].
-constexpr const char* kReduceHeader = R"(
-inline A join(A a, A b) {
-#if OP == 1
-  return b > a || b != b ? b : a;
-#elif OP == 2
-  return b < a || b != b ? b : a;
-#else
-  return a + b;
-#endif
-}
-// Adds to a total the result of a block. What a float sum loses in rounding is kept for the next.
-inline void add_block(thread A& total, thread A& lost, A v) {
-#if OP == 0
-  const A wanted = v - lost;
-  const A next = total + wanted;
-  lost = next - next == A(0) ? (next - total) - wanted : A(0);  // infinities lose nothing
-  total = next;
-#else
-  total = join(total, v);
-#endif
-}
-// A mean is a sum divided by more than one.
-inline R finish(A a, long divisor) {
-  if (OP != 0 || R(1.5f) == R(1)) return R(a);
-  if (A(1.5f) != A(1)) return R(a / A(divisor));
-  return R(float(a) / float(divisor));
-}
-#define PIECE                                                                 \
-  const long piece = thread_position_in_grid.z;                               \
-  const int last = x_ndim - 1;                                                \
-  const long step = x_strides[last];                                          \
-  const long outer_begin = piece / inner_pieces * outer_length;               \
-  const long outer_end = metal::min(outer_begin + outer_length, outer_count); \
-  const long inner_begin = piece % inner_pieces * inner_length;               \
-  const long inner_end = metal::min(inner_begin + inner_length, long(x_shape[last]));
-)";
-
-// A thread has one result. Many accumulators fill vector registers; emptied after a few elements
-// each, they keep the error of float sums to that of short ones, however long a row is.
-constexpr const char* kReduceRows = R"(
-constexpr int LANES = 32;
-constexpr long BLOCK = 32 * LANES;
-uint i = thread_position_in_grid.x;
-PIECE
-const long at = elem_to_loc(long(i), x_shape, x_strides, kept) + inner_begin * step;
-const long n = inner_end - inner_begin;
-A total = A(0);
-A lost = A(0);
-if (OP != 0) {
-  const long outer = elem_to_loc(outer_begin, x_shape + kept, x_strides + kept, last - kept);
-  total = load<A, HALF>(x[at + outer]);
-}
-const A start = total;
-for (long outer = outer_begin; outer < outer_end; ++outer) {
-  auto row = x + (at + elem_to_loc(outer, x_shape + kept, x_strides + kept, last - kept));
-  long k = 0;
-  if (step == 1) {
-    while (n - k >= LANES) {
-      const long stop = k + metal::min(BLOCK, (n - k) / LANES * LANES);
-      A sums[LANES];
-      for (int j = 0; j < LANES; ++j) sums[j] = start;
-      for (; k < stop; k += LANES) {
-        for (int j = 0; j < LANES; ++j) sums[j] = join(sums[j], load<A, HALF>(row[k + j]));
-      }
-      for (int width = LANES / 2; width > 0; width /= 2) {
-        for (int j = 0; j < width; ++j) sums[j] = join(sums[j], sums[j + width]);
-      }
-      add_block(total, lost, sums[0]);
-    }
-  }
-  while (k < n) {
-    const long stop = metal::min(k + BLOCK / LANES, n);
-    A sum = start;
-    for (; k < stop; ++k) sum = join(sum, load<A, HALF>(row[k * step]));
-    add_block(total, lost, sum);
-  }
-}
-y[piece * long(threads_per_grid.x) + long(i)] = finish(total, divisor);
-)";
-
-// A thread has up to 32 results that lie side by side, and so do their elements.
-constexpr const char* kReduceColumns = R"(
-constexpr int LANES = 32;
-PIECE
-const long columns = x_shape[kept - 1];
-const long first = long(thread_position_in_grid.x) * LANES;
-const int width = int(metal::min(long(LANES), columns - first));
-const long line = thread_position_in_grid.y;
-const long at = elem_to_loc(line, x_shape, x_strides, kept - 1) + first;
-A totals[LANES];
-A losts[LANES];
-A starts[LANES];
-for (int j = 0; j < LANES; ++j) totals[j] = losts[j] = A(0);
-if (OP != 0) {
-  const long outer = elem_to_loc(outer_begin, x_shape + kept, x_strides + kept, last - kept);
-  for (int j = 0; j < width; ++j) totals[j] = load<A, HALF>(x[at + outer + inner_begin * step + j]);
-}
-for (int j = 0; j < LANES; ++j) starts[j] = totals[j];
-for (long outer = outer_begin; outer < outer_end; ++outer) {
-  auto column = x + (at + elem_to_loc(outer, x_shape + kept, x_strides + kept, last - kept));
-  long k = inner_begin;
-  while (k < inner_end) {
-    const long stop = metal::min(k + 32, inner_end);
-    A sums[LANES];
-    for (int j = 0; j < LANES; ++j) sums[j] = starts[j];
-    if (width == LANES) {
-      for (; k < stop; ++k) {
-        for (int j = 0; j < LANES; ++j) {
-          sums[j] = join(sums[j], load<A, HALF>(column[k * step + j]));
-        }
-      }
-    } else {
-      for (; k < stop; ++k) {
-        for (int j = 0; j < width; ++j) {
-          sums[j] = join(sums[j], load<A, HALF>(column[k * step + j]));
-        }
-      }
-    }
-    for (int j = 0; j < LANES; ++j) add_block(totals[j], losts[j], sums[j]);
-  }
-}
-const long to = (piece * long(threads_per_grid.y) + line) * columns + first;
-for (int j = 0; j < width; ++j) y[to + j] = finish(totals[j], divisor);
-)";
-constexpr int64_t kReduceLanes = 32;
-
-const Kernel& reduce_rows_kernel() {
-  static const NeverDestroyed<Kernel> kernel(
-      kernel::Definition{.name = "reduce_rows",
-                         .inputs = {"x"},
-                         .outputs = {"y"},
-                         .source = kReduceRows,
-                         .header = std::string(array::kLoadText) + kReduceHeader});
-  return kernel;
-}
-const Kernel& reduce_columns_kernel() {
-  static const NeverDestroyed<Kernel> kernel(
-      kernel::Definition{.name = "reduce_columns",
-                         .inputs = {"x"},
-                         .outputs = {"y"},
-                         .source = kReduceColumns,
-                         .header = std::string(array::kLoadText) + kReduceHeader});
-  return kernel;
-}
-
 // Below this many threads a reduction is cut into pieces, each of at least that many elements.
 constexpr int64_t kFewThreads = 32;
 constexpr int64_t kReducePieceElements = 8192;
 constexpr int64_t kMaxReducePieces = 64;
+constexpr int64_t kReduceLanes = 32;
+// A result of fewer elements is one thread's, weak or strong.
+constexpr int64_t kFewReduced = 32;
+// Elements of a piece of a weak body, at least: as many for each thread.
+constexpr int64_t kWeakReduced = 16;
 
 // An array as what stays of it and what does not.
 struct Split {
@@ -244,13 +100,64 @@ struct Step {
   int64_t divisor;  // of the sum
 };
 
+std::array<kernel::Constant, 4> reduce_constants(const Operand& in, const Operand& to,
+                                                 const Step& step) {
+  const int64_t op = step.kind == Kind::max ? 1 : step.kind == Kind::min ? 2 : 0;
+  return {{{"A", step.accumulator}, {"R", to.dtype()}, {"OP", op}, {"HALF", array::is_half(in)}}};
+}
+
+// Whether results lie side by side, and their elements do.
+bool has_columns(const Split& split) {
+  return split.kept.strides.back() == 1 && split.reduced.strides.back() != 1 &&
+         split.kept.shape.back() >= kReduceLanes / 2;
+}
+
+void launch(Encoder& encoder, const Operand& in, const Split& split, const Operand& out,
+            const Step& step);
+
+void launch_weak(Encoder& encoder, const Operand& in, const Split& split, const Operand& out,
+                 const Step& step) {
+  const int64_t outputs = elements(split.kept.shape);
+  const int64_t count = elements(split.reduced.shape);
+  const bool columns = has_columns(split);
+  const int64_t wide = split.kept.shape.back();
+  const int64_t groups = columns ? outputs / wide * ceil_div(wide, array::kWeakWidth) : outputs;
+  const int64_t together = columns ? array::kWeakHeight : int64_t{array::kWeakGroup};
+  int64_t pieces = std::max<int64_t>(
+      std::min(array::kWeakGroups / groups, count / (together * kWeakReduced)), 1);
+  const int64_t piece_length = ceil_div(count, pieces);
+  pieces = ceil_div(count, piece_length);
+
+  const bool whole = pieces == 1;
+  const Operand to = whole ? out : encoder.scratch({pieces, outputs}, step.accumulator);
+  const std::array inputs{array::as_bits(in).with_layout(split.joined())};
+  const size_t kept = inputs[0].shape().size() - split.reduced.shape.size();
+  const auto launched = array::weak_groups(groups, columns ? array::kWeakTile : array::kWeakLine,
+                                           pieces, name_of(step.kind));
+  encoder.launch(
+      columns ? array::weak_reduce_columns_kernel() : array::weak_reduce_rows_kernel(),
+      {.inputs = inputs,
+       .outputs = {&to, 1},
+       .grid = launched.grid,
+       .threadgroup = launched.group,
+       .constants = reduce_constants(in, to, step),
+       .params = std::array<kernel::Param, 5>{{{"kept", static_cast<int32_t>(kept)},
+                                               {"count", count},
+                                               {"piece_length", piece_length},
+                                               {"divisor", whole ? step.divisor : 1},
+                                               launched.count}},
+       .work_per_thread = array::share_of(static_cast<double>(in.size()), launched.grid)});
+  if (!whole) launch(encoder, to, Split(to.layout(), {0}), out, step);
+}
+
 void launch(Encoder& encoder, const Operand& in, const Split& split, const Operand& out,
             const Step& step) {
   const int64_t outputs = elements(split.kept.shape);
   const int64_t inner = split.reduced.shape.back();
   const int64_t outer = elements(split.reduced.shape) / inner;
-  const bool columns = split.kept.strides.back() == 1 && split.reduced.strides.back() != 1 &&
-                       split.kept.shape.back() >= kReduceLanes / 2;
+  const bool weak = array::is_many_weak(encoder);
+  if (weak && outer * inner >= kFewReduced) return launch_weak(encoder, in, split, out, step);
+  const bool columns = has_columns(split) && !weak;
   const int64_t wide = columns ? ceil_div(split.kept.shape.back(), kReduceLanes) : outputs;
   const int64_t high = columns ? outputs / split.kept.shape.back() : 1;
 
@@ -268,22 +175,17 @@ void launch(Encoder& encoder, const Operand& in, const Split& split, const Opera
 
   const bool whole = pieces == 1;
   const Operand to = whole ? out : encoder.scratch({pieces, outputs}, step.accumulator);
-  // Those of the kernels.
-  const int64_t op = step.kind == Kind::max ? 1 : step.kind == Kind::min ? 2 : 0;
   const kernel::Size3 grid{array::grid_axis(wide, name_of(step.kind)),
                            array::grid_axis(high, name_of(step.kind)),
                            static_cast<uint32_t>(pieces)};
   const std::array inputs{array::as_bits(in).with_layout(split.joined())};
   const size_t kept = inputs[0].shape().size() - split.reduced.shape.size();
-  encoder.launch(columns ? reduce_columns_kernel() : reduce_rows_kernel(),
+  encoder.launch(columns ? array::reduce_columns_kernel() : array::reduce_rows_kernel(),
                  {.inputs = inputs,
                   .outputs = {&to, 1},
                   .grid = grid,
-                  .threadgroup = array::group_of(grid),
-                  .constants = std::array<kernel::Constant, 4>{{{"A", step.accumulator},
-                                                                {"R", to.dtype()},
-                                                                {"OP", op},
-                                                                {"HALF", array::is_half(in)}}},
+                  .threadgroup = array::group_of(encoder, grid),
+                  .constants = reduce_constants(in, to, step),
                   .params = std::array<kernel::Param, 6>{{{"kept", static_cast<int32_t>(kept)},
                                                           {"outer_count", outer},
                                                           {"outer_length", outer_length},

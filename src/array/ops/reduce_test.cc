@@ -6,6 +6,7 @@
 #include <random>
 
 #include "holdfast/array/layouts.h"
+#include "holdfast/array/ops/both_styles_test.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
 #include "holdfast/creation.h"
@@ -17,6 +18,13 @@ namespace {
 using numeric::array_of;
 using numeric::Lie;
 using numeric::values_of;
+
+class ReduceTest : public BothStyles {};
+INSTANTIATE_TEST_SUITE_P(BothStyles, ReduceTest, both_styles(), style_name);
+class ArgmaxTest : public BothStyles {};
+INSTANTIATE_TEST_SUITE_P(BothStyles, ArgmaxTest, both_styles(), style_name);
+class SoftmaxTest : public BothStyles {};
+INSTANTIATE_TEST_SUITE_P(BothStyles, SoftmaxTest, both_styles(), style_name);
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kReduceInfinity = std::numeric_limits<double>::infinity();
@@ -131,7 +139,7 @@ void check_all(const Shape& shape, const std::vector<int64_t>& axes, Dtype dtype
   }
 }
 
-TEST(Reduce, agrees_with_double_precision) {
+TEST_P(ReduceTest, agrees_with_double_precision) {
   for (const Dtype dtype : {float32, float16, bfloat16, int32}) {
     check_all({7, 33}, {}, dtype, Lie::contiguous);
     check_all({7, 133}, {1}, dtype, Lie::contiguous);
@@ -141,7 +149,7 @@ TEST(Reduce, agrees_with_double_precision) {
   }
 }
 
-TEST(Reduce, nightly_all_dtypes_axes_and_layouts_agree_with_double_precision) {
+TEST_P(ReduceTest, nightly_all_dtypes_axes_and_layouts_agree_with_double_precision) {
   const std::vector<std::pair<Shape, std::vector<std::vector<int64_t>>>> cases{
       {{1}, {{}, {0}}},
       {{100}, {{}, {-1}}},
@@ -159,7 +167,7 @@ TEST(Reduce, nightly_all_dtypes_axes_and_layouts_agree_with_double_precision) {
   }
 }
 
-TEST(Reduce, eight_axes_that_lie_apart_are_walked) {
+TEST_P(ReduceTest, eight_axes_that_lie_apart_are_walked) {
   const Shape shape{2, 3, 2, 3, 2, 3, 2, 4};
   check_all(shape, {}, float32, Lie::spread);
   check_all(shape, {1, 3, 5, 7}, float32, Lie::spread);
@@ -168,7 +176,7 @@ TEST(Reduce, eight_axes_that_lie_apart_are_walked) {
 }
 
 // One accumulator would be off by hundreds of roundings.
-TEST(Reduce, long_float_sums_stay_exact_to_a_few_roundings) {
+TEST_P(ReduceTest, long_float_sums_stay_exact_to_a_few_roundings) {
   const int64_t n = 1'000'003;
   std::vector<double> values = reducible_values(n, float32);
   for (double& v : values) v = std::abs(v);
@@ -198,7 +206,7 @@ TEST(Reduce, long_float_sums_stay_exact_to_a_few_roundings) {
   }());
 }
 
-TEST(Reduce, sums_with_an_infinity_are_infinite) {
+TEST_P(ReduceTest, sums_with_an_infinity_are_infinite) {
   for (const int64_t n : {5, 5'000, 50'000}) {
     std::vector<double> values(static_cast<size_t>(n), 1);
     values[2] = kReduceInfinity;
@@ -210,14 +218,14 @@ TEST(Reduce, sums_with_an_infinity_are_infinite) {
   }
 }
 
-TEST(Reduce, broadcast_elements_count_as_often_as_they_are_seen) {
+TEST_P(ReduceTest, broadcast_elements_count_as_often_as_they_are_seen) {
   const Array a = broadcast_to(Array({1.0F, 2.0F, 3.0F}, {3, 1}), {4, 3, 5});
   EXPECT_EQ(sum(a).item<float>(), 4 * 5 * 6);
   EXPECT_EQ(values_of(sum(a, {.axes = {0, 2}})), (std::vector<double>{20, 40, 60}));
   EXPECT_EQ(values_of(sum(a, {.axes = {1}})), std::vector<double>(20, 6));
 }
 
-TEST(Reduce, columns_that_lie_apart_are_not_taken_for_neighbours) {
+TEST_P(ReduceTest, columns_that_lie_apart_are_not_taken_for_neighbours) {
   const Array a = reshape(arange(0, 4 * 80, 1, int32), {4, 80});
   for (const int64_t step : {1, 2, 3}) {
     const Array every = slice(a, {{}, {.step = step}});
@@ -243,7 +251,7 @@ TEST(Reduce, integer_results_have_the_dtypes_that_are_promised) {
   EXPECT_EQ(argmax(Array({1, 2}, {2})).dtype(), uint32);
 }
 
-TEST(Reduce, integers_sum_beyond_their_own_range_and_wrap_at_the_end_of_the_results) {
+TEST_P(ReduceTest, integers_sum_beyond_their_own_range_and_wrap_at_the_end_of_the_results) {
   const std::vector<int8_t> bytes(1000, 100);
   EXPECT_EQ(sum(Array(bytes, {1000})).item<int32_t>(), 100'000);
   constexpr int32_t kLargest = std::numeric_limits<int32_t>::max();
@@ -264,7 +272,7 @@ TEST(Reduce, keeps_dimensions_on_demand) {
   EXPECT_EQ(argmax(a, {}, true).shape(), (Shape{1, 1, 1}));
 }
 
-TEST(Reduce, a_scalar_is_its_own_result) {
+TEST_P(ReduceTest, a_scalar_is_its_own_result) {
   const Array a(3.5F);
   EXPECT_EQ(sum(a).item<float>(), 3.5F);
   EXPECT_EQ(mean(a).item<float>(), 3.5F);
@@ -272,7 +280,7 @@ TEST(Reduce, a_scalar_is_its_own_result) {
   EXPECT_EQ(argmax(a).item<uint32_t>(), 0U);
 }
 
-TEST(Reduce, over_no_elements) {
+TEST_P(ReduceTest, over_no_elements) {
   const Array a = zeros({0, 3});
   EXPECT_EQ(values_of(sum(a, {.axes = {0}})), (std::vector<double>{0, 0, 0}));
   EXPECT_EQ(sum(a).item<float>(), 0);
@@ -291,7 +299,7 @@ TEST(Reduce, over_no_elements) {
   EXPECT_THROW((void)argmax(a, 0), UsageError);
 }
 
-TEST(Reduce, one_nan_decides) {
+TEST_P(ReduceTest, one_nan_decides) {
   for (const Dtype dtype : {float32, float16, bfloat16, float64}) {
     for (const int64_t n : {3, 40, 70'000}) {
       for (const int64_t at : {int64_t{0}, n / 2, n - 1}) {
@@ -313,14 +321,14 @@ TEST(Reduce, one_nan_decides) {
   for (size_t i = 0; i < got.size(); ++i) EXPECT_EQ(std::isnan(got[i]), i == 7) << i;
 }
 
-TEST(Reduce, extremes_know_infinities) {
+TEST_P(ReduceTest, extremes_know_infinities) {
   const Array a = array_of({-kReduceInfinity, -kReduceInfinity}, {2}, float32);
   EXPECT_EQ(values_of(max(a))[0], -kReduceInfinity);
   EXPECT_EQ(values_of(min(array_of({kReduceInfinity, 3}, {2}, float16)))[0], 3);
   EXPECT_EQ(argmax(a).item<uint32_t>(), 0U);
 }
 
-TEST(Argmax, the_first_of_several_is_chosen) {
+TEST_P(ArgmaxTest, the_first_of_several_is_chosen) {
   std::vector<double> values(100'000, 0);
   for (const size_t i : {size_t{60'000}, size_t{70'000}, size_t{99'999}}) values[i] = 2;
   const Array a = array_of(values, {100'000}, float32);
@@ -359,7 +367,7 @@ void check_softmax(const Shape& shape, int64_t axis, Dtype dtype, Lie lie) {
                         std::string(to_string(dtype)) + to_string(shape) + to_string(lie));
 }
 
-TEST(Softmax, agrees_with_double_precision) {
+TEST_P(SoftmaxTest, agrees_with_double_precision) {
   for (const Dtype dtype : {float32, float16, bfloat16, int32}) {
     check_softmax({5, 77}, -1, dtype, Lie::contiguous);
     check_softmax({9, 5}, 0, dtype, Lie::contiguous);
@@ -371,7 +379,7 @@ TEST(Softmax, agrees_with_double_precision) {
   }
 }
 
-TEST(Softmax, nightly_all_dtypes_axes_and_layouts_agree_with_double_precision) {
+TEST_P(SoftmaxTest, nightly_all_dtypes_axes_and_layouts_agree_with_double_precision) {
   for (unsigned d = 0; d < kernel::kDtypes; ++d) {
     for (const Lie lie : numeric::kLies) {
       for (const int64_t axis : {0, 1, 2}) {
@@ -384,7 +392,7 @@ TEST(Softmax, nightly_all_dtypes_axes_and_layouts_agree_with_double_precision) {
   }
 }
 
-TEST(Softmax, far_apart_and_infinite_elements_are_weighed_right) {
+TEST_P(SoftmaxTest, far_apart_and_infinite_elements_are_weighed_right) {
   for (const int64_t n : {4, 20'000}) {
     std::vector<double> values(static_cast<size_t>(n), -kReduceInfinity);
     values[1] = 1e30;
@@ -404,7 +412,7 @@ TEST(Softmax, far_apart_and_infinite_elements_are_weighed_right) {
   EXPECT_LT(got[3], 1e-37);
 }
 
-TEST(Softmax, over_no_elements_is_empty) {
+TEST_P(SoftmaxTest, over_no_elements_is_empty) {
   EXPECT_TRUE(values_of(softmax(zeros({0, 3}))).empty());
   EXPECT_TRUE(values_of(softmax(zeros({3, 0}))).empty());
 }

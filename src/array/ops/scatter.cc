@@ -76,7 +76,7 @@ class ScatterUpdates final : public Operation {
         {.inputs = std::array{indices, updates},
          .in_place = {&y, 1},
          .grid = grid,
-         .threadgroup = array::group_of(grid),
+         .threadgroup = array::group_of(encoder, grid),
          .constants = std::array<kernel::Constant, 4>{{{"T", y.dtype()},
                                                        {"I", indices.dtype()},
                                                        {"ALONG", along_},

@@ -105,7 +105,7 @@ class Take final : public Operation {
         {.inputs = std::array{x, indices},
          .outputs = {&out, 1},
          .grid = grid,
-         .threadgroup = array::group_of(grid),
+         .threadgroup = array::group_of(encoder, grid),
          .constants =
              std::array<kernel::Constant, 5>{{{"T", x.dtype()},
                                               {"I", indices.dtype()},

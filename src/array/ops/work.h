@@ -9,6 +9,7 @@
 #include "holdfast/array/layouts.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/rounding.h"
+#include "holdfast/hal/device_info.h"
 #include "holdfast/operation.h"
 
 // How operations that are no elementwise expressions cut their work into threads.
@@ -24,10 +25,75 @@ inline uint32_t grid_axis(int64_t threads, const char* what) {
   return static_cast<uint32_t>(threads);
 }
 
-// A threadgroup for threads that do not meet: a few simdgroups along the first axis.
-inline kernel::Size3 group_of(const kernel::Size3& grid) noexcept {
-  return {std::clamp(grid.x, uint32_t{1}, uint32_t{64}), 1, 1};
+// Operations have a second body where a GPU wants another than a CPU: see hal::ThreadStyle. Its
+// threadgroups have this many threads, in whole simdgroups: eight, which every GPU has room for. No
+// benchmark has chosen this number or those of other weak bodies: no device runs them yet.
+inline constexpr uint32_t kWeakGroup = 256;
+// Whether to record the body for many weak threads.
+inline bool is_many_weak(const Encoder& encoder) noexcept {
+  const hal::DeviceInfo& device = encoder.device();
+  return device.thread_style == hal::ThreadStyle::many_weak &&
+         device.max_group_threads >= kWeakGroup;
 }
+
+// A threadgroup for threads that do not meet. A few simdgroups along the first axis; of many weak
+// threads as many as fit, so that short axes leave none of them idle.
+inline kernel::Size3 group_of(const Encoder& encoder, const kernel::Size3& grid) noexcept {
+  if (!is_many_weak(encoder)) return {std::clamp(grid.x, uint32_t{1}, uint32_t{64}), 1, 1};
+  const uint32_t x = std::clamp(grid.x, uint32_t{1}, kWeakGroup);
+  const uint32_t y = std::clamp(grid.y, uint32_t{1}, kWeakGroup / x);
+  const uint32_t z = std::clamp(grid.z, uint32_t{1}, std::min(kWeakGroup / x / y, uint32_t{64}));
+  return {x, y, z};
+}
+
+// Threadgroups of threads that meet: all are whole. They are numbered, in rows of the grid, since
+// one axis may be too short for all; and there are `pieces` of each number, along z. A body finds
+// its number by kGroupNumberText.
+struct WeakGroups {
+  kernel::Size3 grid;
+  kernel::Size3 group;
+  kernel::Param count;
+};
+inline WeakGroups weak_groups(int64_t count, const kernel::Size3& group, int64_t pieces,
+                              const char* what) {
+  constexpr int64_t kWide = int64_t{1} << 20;
+  const int64_t wide = std::min(count, kWide);
+  return {{static_cast<uint32_t>(wide) * group.x,
+           grid_axis(ceil_div(count, wide) * int64_t{group.y}, what), grid_axis(pieces, what)},
+          group,
+          {"group_count", count}};
+}
+// Groups of one axis, and those with a simdgroup for each y.
+inline constexpr kernel::Size3 kWeakLine{kWeakGroup, 1, 1};
+inline constexpr int64_t kWeakWidth = 32;
+inline constexpr int64_t kWeakHeight = kWeakGroup / kWeakWidth;
+inline constexpr kernel::Size3 kWeakTile{kWeakWidth, kWeakHeight, 1};
+// Groups that keep a GPU busy: fewer are cut into pieces.
+inline constexpr int64_t kWeakGroups = 512;
+
+// The first lines of such a body: `number` and `piece` of the threadgroup.
+inline constexpr const char* kGroupNumberText = R"(
+const long number = long(threadgroup_position_in_grid.y) * long(threadgroups_per_grid.x) +
+                    long(threadgroup_position_in_grid.x);
+const long piece = threadgroup_position_in_grid.z;
+if (number >= group_count) return;
+)";
+// For the header: what the values of all threads of a line come to, in one order on all runs. All
+// threads call it, with memory for eight values; `t` is the thread's index.
+inline constexpr const char* kJoinText = R"(
+template <class T, class F>
+T joined_in_group(T v, threadgroup T* meeting, uint t, F of) {
+  for (uint distance = 16; distance > 0; distance /= 2) {
+    v = of(v, simd_shuffle_xor(v, distance));
+  }
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  if (t % 32 == 0) meeting[t / 32] = v;
+  threadgroup_barrier(mem_flags::mem_threadgroup);
+  v = meeting[0];
+  for (int i = 1; i < 8; ++i) v = of(v, meeting[i]);
+  return v;
+}
+)";
 
 // What each thread of a grid does of `steps` in all; see kernel::Launch::work_per_thread.
 inline uint32_t share_of(double steps, const kernel::Size3& grid) noexcept {
@@ -79,7 +145,7 @@ inline A load(T v) {
   if constexpr (!kHalf) {
     return A(v);
   } else {
-#if defined(__x86_64__) && !defined(__clang__) && !defined(__AVX512FP16__)
+#if defined(__x86_64__) && !defined(__clang__) && !defined(__CUDACC__) && !defined(__AVX512FP16__)
     const uint bits = uint(v);
     const uint sign = (bits & 0x8000u) << 16;
     const uint rest = (bits & 0x7fffu) << 13;

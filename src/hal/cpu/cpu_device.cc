@@ -47,6 +47,7 @@ Ref<CpuDevice> CpuDevice::open(CpuOptions options) {
   info.description = fmt::format("the host CPU, {} hardware threads", sync::hardware_threads());
   info.queues = options.queues;
   info.max_groups = options.max_groups;
+  info.thread_style = ThreadStyle::few_strong;
   info.max_buffer = options.memory;
   info.memory = options.memory;
   info.max_buffers = options.max_buffers;

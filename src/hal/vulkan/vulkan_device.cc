@@ -40,6 +40,7 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   const uint32_t* const groups = core->limits.maxComputeWorkGroupCount;
   info.max_group_threads = core->limits.maxComputeWorkGroupInvocations;
   info.module_form = ModuleForm::spirv;
+  info.thread_style = ThreadStyle::many_weak;
   info.max_groups = {std::min(groups[0], 0x7fffffffU), std::min(groups[1], 0xffffU),
                      std::min(groups[2], 0xffffU)};
   info.max_buffer = core->max_buffer;

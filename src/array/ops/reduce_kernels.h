@@ -1,0 +1,22 @@
+#pragma once
+
+#include "holdfast/kernel/kernel.h"
+
+namespace holdfast::array {
+
+// The kernels of sum, mean, max and min: one input "x", with the kept axes first, and one output
+// "y", [piece, kept]. Constants: A, what is computed in; R, the type of y; OP: 0 for sums, 1 for
+// the largest, 2 for the smallest; HALF: x is float16, bound as bits. Params: "kept", the number of
+// kept axes of x; "divisor" of the sum.
+//
+// Of few strong threads each has a result, or (columns) up to 32 that lie side by side, as their
+// elements do. A piece is a part of the last axis and a part of the reduced ones before it: params
+// "outer_count", "outer_length", "inner_pieces", "inner_length".
+const Kernel& reduce_rows_kernel();
+const Kernel& reduce_columns_kernel();
+// Of many weak threads a threadgroup has one, or 32: see weak_groups(). A piece is a part of all
+// reduced elements: params "count", "piece_length".
+const Kernel& weak_reduce_rows_kernel();
+const Kernel& weak_reduce_columns_kernel();
+
+}  // namespace holdfast::array

@@ -1,0 +1,372 @@
+#include "holdfast/array/ops/softmax_kernels.h"
+
+#include <string>
+
+#include "holdfast/array/ops/work.h"
+#include "holdfast/base/never_destroyed.h"
+
+namespace holdfast::array {
+namespace {
+
+constexpr const char* kExpText = R"(
+// e^x of what is not above zero, in simple operations that compilers make vectors of. Off by two
+// units in the last place at most; what float32 has no normal number for is zero.
+inline float exp_below(float x) {
+  const float low = x < -87.0f ? -87.0f : x;
+  const float shifted = low * 1.44269504f + 12582912.0f;  // its low bits are the whole number
+  const float whole = shifted - 12582912.0f;
+  const float f = (low - whole * 0.693359375f) + whole * 2.12194440e-4f;
+  float p = 1.394114660e-03f;
+  p = p * f + 8.375156955e-03f;
+  p = p * f + 4.166635244e-02f;
+  p = p * f + 1.666641515e-01f;
+  p = p * f + 5.000000047e-01f;
+  p = p * f + 1.000000038e+00f;
+  p = p * f + 1.0f;
+  const uint power = (as_type<uint>(shifted) + 127u) << 23;
+  return x < -87.0f ? 0.0f : p * as_type<float>(power);
+}
+inline double exp_below(double x) { return metal::exp(x); }
+)";
+
+// Rows of n elements, `step` apart; pieces of rows are rows, too.
+constexpr const char* kStrongSoftmax = R"(
+constexpr int LANES = 32;
+constexpr int BLOCK = 128;
+
+template <bool kHalf, class P>
+A largest(P row, long n, long step) {
+  A best = load<A, kHalf>(row[0]);
+  long k = 0;
+  if (step == 1 && n >= LANES) {
+    A lanes[LANES];
+    for (int j = 0; j < LANES; ++j) lanes[j] = load<A, kHalf>(row[j]);
+    for (k = LANES; k + LANES <= n; k += LANES) {
+      for (int j = 0; j < LANES; ++j) {
+        const A v = load<A, kHalf>(row[k + j]);
+        lanes[j] = v > lanes[j] ? v : lanes[j];
+      }
+    }
+    for (int j = 0; j < LANES; ++j) best = lanes[j] > best ? lanes[j] : best;
+  }
+  for (; k < n; ++k) {
+    const A v = load<A, kHalf>(row[k * step]);
+    best = v > best ? v : best;
+  }
+  return best;
+}
+
+// In blocks, so that the error of a long sum is that of a short one.
+template <class P>
+A sum_of_powers(P row, long n, long step, A best) {
+  A sum = A(0);
+  long k = 0;
+  if (step == 1) {
+    while (n - k >= LANES) {
+      const long stop = k + metal::min(long(BLOCK * LANES), (n - k) / LANES * LANES);
+      A lanes[LANES];
+      for (int j = 0; j < LANES; ++j) lanes[j] = A(0);
+      for (; k < stop; k += LANES) {
+        for (int j = 0; j < LANES; ++j) {
+          lanes[j] += exp_below(load<A, HALF>(row[k + j]) - best);
+        }
+      }
+      for (int width = LANES / 2; width > 0; width /= 2) {
+        for (int j = 0; j < width; ++j) lanes[j] += lanes[j + width];
+      }
+      sum += lanes[0];
+    }
+  }
+  while (k < n) {
+    const long stop = metal::min(k + BLOCK, n);
+    A part = A(0);
+    for (; k < stop; ++k) part += exp_below(load<A, HALF>(row[k * step]) - best);
+    sum += part;
+  }
+  return sum;
+}
+
+// LANES at a time: first the numbers, then their conversion, since the one may be made of vectors
+// where the other is not.
+template <class P, class Q>
+void write(P row, long step, Q to, long to_step, long n, A best, A sum) {
+  const A scale = A(1) / sum;
+  long k = 0;
+  if (step == 1) {
+    for (; k + LANES <= n; k += LANES) {
+      A values[LANES];
+      for (int j = 0; j < LANES; ++j) {
+        values[j] = exp_below(load<A, HALF>(row[k + j]) - best) * scale;
+      }
+      for (int j = 0; j < LANES; ++j) to[(k + j) * to_step] = R(values[j]);
+    }
+  }
+  for (; k < n; ++k) {
+    to[k * to_step] = R(exp_below(load<A, HALF>(row[k * step]) - best) * scale);
+  }
+}
+)";
+
+// x has the axis last; in y its elements are y_step apart.
+constexpr const char* kSoftmaxRow = R"(
+const long i = thread_position_in_grid.x;
+const int last = x_ndim - 1;
+const long step = x_strides[last];
+const long n = x_shape[last];
+auto row = x + elem_to_loc(i, x_shape, x_strides, last);
+)";
+
+// Rows side by side, y_step of them: a thread has up to 32.
+constexpr const char* kSoftmaxColumns = R"(
+const int last = x_ndim - 1;
+const long step = x_strides[last];
+const long n = x_shape[last];
+const long first = long(thread_position_in_grid.x) * LANES;
+const long line = thread_position_in_grid.y;
+const int width = int(metal::min(long(LANES), y_step - first));
+auto from = x + elem_to_loc(line * y_step + first, x_shape, x_strides, last);
+auto to = y + (line * n * y_step + first);
+A bests[LANES];
+A sums[LANES];
+for (int j = 0; j < LANES; ++j) sums[j] = bests[j] = A(0);
+for (int j = 0; j < width; ++j) bests[j] = load<A, HALF>(from[j]);
+if (width == LANES) {
+  for (long k = 1; k < n; ++k) {
+    for (int j = 0; j < LANES; ++j) {
+      const A v = load<A, HALF>(from[k * step + j]);
+      bests[j] = v > bests[j] ? v : bests[j];
+    }
+  }
+} else {
+  for (long k = 1; k < n; ++k) {
+    for (int j = 0; j < width; ++j) {
+      const A v = load<A, HALF>(from[k * step + j]);
+      bests[j] = v > bests[j] ? v : bests[j];
+    }
+  }
+}
+for (long k = 0; k < n;) {
+  const long stop = metal::min(k + BLOCK, n);
+  A parts[LANES];
+  for (int j = 0; j < LANES; ++j) parts[j] = A(0);
+  for (; k < stop; ++k) {
+    if (width == LANES) {
+      for (int j = 0; j < LANES; ++j) {
+        parts[j] += exp_below(load<A, HALF>(from[k * step + j]) - bests[j]);
+      }
+    } else {
+      for (int j = 0; j < width; ++j) {
+        parts[j] += exp_below(load<A, HALF>(from[k * step + j]) - bests[j]);
+      }
+    }
+  }
+  for (int j = 0; j < LANES; ++j) sums[j] += parts[j];
+}
+for (int j = 0; j < LANES; ++j) sums[j] = A(1) / sums[j];
+for (long k = 0; k < n; ++k) {
+  A values[LANES];
+  if (width == LANES) {
+    for (int j = 0; j < LANES; ++j) {
+      values[j] = exp_below(load<A, HALF>(from[k * step + j]) - bests[j]) * sums[j];
+    }
+  } else {
+    for (int j = 0; j < width; ++j) {
+      values[j] = exp_below(load<A, HALF>(from[k * step + j]) - bests[j]) * sums[j];
+    }
+  }
+  for (int j = 0; j < width; ++j) to[k * y_step + j] = R(values[j]);
+}
+)";
+
+// Long rows are cut into pieces: of each its largest element and the sum that goes with that.
+constexpr const char* kSoftmaxPiece = R"(
+const long piece = thread_position_in_grid.y;
+const long pieces = threads_per_grid.y;
+const long begin = piece * piece_length;
+const long length = metal::min(piece_length, n - begin);
+)";
+
+// The sum of a row, of its pieces' largest elements and sums.
+constexpr const char* kSumOfPieces = R"(
+A sum = A(0);
+for (long p = 0; p < pieces; ++p) {
+  // Nothing but minus infinity counts for nothing, unless there is nothing else.
+  const A of = largests[row_of_pieces + p];
+  sum += of == best ? sums[row_of_pieces + p]
+                    : (of == A(-INFINITY) ? A(0) : sums[row_of_pieces + p] * exp_below(of - best));
+}
+)";
+
+// Many weak threads: a threadgroup has a row, or a piece of one, and each thread every 256th
+// element of it: neighbours read neighbouring elements.
+constexpr const char* kWeakRow = R"(
+const uint t = thread_index_in_threadgroup;
+const int last = x_ndim - 1;
+const long step = x_strides[last];
+const long n = x_shape[last];
+const long begin = piece * piece_length;
+const long end = metal::min(begin + piece_length, n);
+const long pieces = threadgroups_per_grid.z;
+const long row_of_pieces = number * pieces;
+auto row = x + elem_to_loc(number, x_shape, x_strides, last);
+)";
+// All threads start from the first element: where that is NaN, so is the largest.
+constexpr const char* kWeakLargestAndSum = R"(
+threadgroup A meeting[8];
+A best = load<A, HALF>(row[begin * step]);
+for (long k = begin + t; k < end; k += 256) {
+  const A v = load<A, HALF>(row[k * step]);
+  best = v > best ? v : best;
+}
+best = joined_in_group(best, meeting, t, [](A a, A b) { return b > a ? b : a; });
+A sum = A(0);
+for (long k = begin + t; k < end;) {
+  A part = A(0);
+  for (int j = 0; j < 16 && k < end; ++j, k += 256) {
+    part += exp_below(load<A, HALF>(row[k * step]) - best);
+  }
+  sum += part;
+}
+sum = joined_in_group(sum, meeting, t, [](A a, A b) { return a + b; });
+)";
+constexpr const char* kWeakWrite = R"(
+const A scale = A(1) / sum;
+auto to = y + (number / y_step * n * y_step + number % y_step);
+for (long k = begin + t; k < end; k += 256) {
+  to[k * y_step] = R(exp_below(load<A, HALF>(row[k * step]) - best) * scale);
+}
+)";
+
+// Rows side by side, y_step of them: a threadgroup has 32, and each simdgroup every eighth element.
+constexpr const char* kWeakSoftmaxColumns = R"(
+threadgroup A tile[8][32];
+const uint3 me = thread_position_in_threadgroup;
+const int last = x_ndim - 1;
+const long step = x_strides[last];
+const long n = x_shape[last];
+const long blocks = (y_step + 31) / 32;
+const long line = number / blocks;
+const long column = number % blocks * 32 + me.x;
+const long there = metal::min(column, y_step - 1);
+auto from = x + elem_to_loc(line * y_step + there, x_shape, x_strides, last);
+A best = load<A, HALF>(from[0]);
+for (long k = me.y; k < n; k += 8) {
+  const A v = load<A, HALF>(from[k * step]);
+  best = v > best ? v : best;
+}
+tile[me.y][me.x] = best;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+for (int i = 0; i < 8; ++i) best = tile[i][me.x] > best ? tile[i][me.x] : best;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+A sum = A(0);
+for (long k = me.y; k < n;) {
+  A part = A(0);
+  for (int j = 0; j < 16 && k < n; ++j, k += 8) {
+    part += exp_below(load<A, HALF>(from[k * step]) - best);
+  }
+  sum += part;
+}
+tile[me.y][me.x] = sum;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+sum = A(0);
+for (int i = 0; i < 8; ++i) sum += tile[i][me.x];
+if (column < y_step) {
+  const A scale = A(1) / sum;
+  auto to = y + (line * n * y_step + column);
+  for (long k = me.y; k < n; k += 8) {
+    to[k * y_step] = R(exp_below(load<A, HALF>(from[k * step]) - best) * scale);
+  }
+}
+)";
+
+kernel::Definition softmax_of(std::string name, std::string source, const std::string& header) {
+  return {.name = std::move(name),
+          .inputs = {"x"},
+          .outputs = {"y"},
+          .source = std::move(source),
+          .header = std::string(kLoadText) + kExpText + header};
+}
+kernel::Definition first_of_pieces(kernel::Definition definition) {
+  definition.outputs = {"largests", "sums"};
+  return definition;
+}
+kernel::Definition second_of_pieces(kernel::Definition definition) {
+  definition.inputs = {"x", "largests", "sums"};
+  return definition;
+}
+
+}  // namespace
+
+const Kernel& softmax_rows_kernel() {
+  static const NeverDestroyed<Kernel> kernel(softmax_of("softmax", std::string(kSoftmaxRow) + R"(
+const A best = largest<HALF>(row, n, step);
+const A sum = sum_of_powers(row, n, step, best);
+write(row, step, y + (i / y_step * n * y_step + i % y_step), y_step, n, best, sum);
+)",
+                                                        kStrongSoftmax));
+  return kernel;
+}
+const Kernel& softmax_columns_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
+      softmax_of("softmax_columns", kSoftmaxColumns, kStrongSoftmax));
+  return kernel;
+}
+const Kernel& softmax_pieces_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
+      first_of_pieces(softmax_of("softmax_pieces", std::string(kSoftmaxRow) + kSoftmaxPiece + R"(
+const A best = largest<HALF>(row + begin * step, length, step);
+largests[i * pieces + piece] = best;
+sums[i * pieces + piece] = sum_of_powers(row + begin * step, length, step, best);
+)",
+                                 kStrongSoftmax)));
+  return kernel;
+}
+const Kernel& softmax_join_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
+      second_of_pieces(softmax_of("softmax_join", std::string(kSoftmaxRow) + kSoftmaxPiece + R"(
+const long row_of_pieces = i * pieces;
+const A best = largest<false>(largests + row_of_pieces, pieces, 1);
+)" + kSumOfPieces + R"(
+const long to = i / y_step * n * y_step + i % y_step + begin * y_step;
+write(row + begin * step, step, y + to, y_step, length, best, sum);
+)",
+                                  kStrongSoftmax)));
+  return kernel;
+}
+
+const Kernel& weak_softmax_rows_kernel() {
+  static const NeverDestroyed<Kernel> kernel(softmax_of(
+      "softmax_weak", std::string(kGroupNumberText) + kWeakRow + kWeakLargestAndSum + kWeakWrite,
+      kJoinText));
+  return kernel;
+}
+const Kernel& weak_softmax_columns_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
+      softmax_of("softmax_columns_weak", std::string(kGroupNumberText) + kWeakSoftmaxColumns, ""));
+  return kernel;
+}
+const Kernel& weak_softmax_pieces_kernel() {
+  static const NeverDestroyed<Kernel> kernel(first_of_pieces(softmax_of(
+      "softmax_pieces_weak", std::string(kGroupNumberText) + kWeakRow + kWeakLargestAndSum + R"(
+if (t == 0) {
+  largests[row_of_pieces + piece] = best;
+  sums[row_of_pieces + piece] = sum;
+}
+)",
+      kJoinText)));
+  return kernel;
+}
+const Kernel& weak_softmax_join_kernel() {
+  static const NeverDestroyed<Kernel> kernel(second_of_pieces(
+      softmax_of("softmax_join_weak", std::string(kGroupNumberText) + kWeakRow + R"(
+A best = largests[row_of_pieces];
+for (long p = 1; p < pieces; ++p) {
+  const A v = largests[row_of_pieces + p];
+  best = v > best ? v : best;
+}
+)" + kSumOfPieces + kWeakWrite,
+                 "")));
+  return kernel;
+}
+
+}  // namespace holdfast::array

@@ -1,0 +1,27 @@
+#pragma once
+
+#include "holdfast/kernel/kernel.h"
+
+namespace holdfast::array {
+
+// The kernels of softmax: an input "x" with the axis last, and an output "y" in which its elements
+// are "y_step" (a param) apart. Constants: A, what is computed in; R, the type of y; HALF: x is
+// float16, bound as bits.
+//
+// A row of long ones is cut into pieces of "piece_length" (a param): a first kernel writes the
+// largest element and the sum of each to "largests" and "sums", and a second has them as inputs.
+//
+// Of few strong threads each has a row or a piece, or (columns) up to 32 rows that lie side by
+// side.
+const Kernel& softmax_rows_kernel();
+const Kernel& softmax_columns_kernel();
+const Kernel& softmax_pieces_kernel();
+const Kernel& softmax_join_kernel();
+// Of many weak threads a threadgroup has what a strong thread has: see weak_groups(). All of them
+// but the one for columns have the param "piece_length".
+const Kernel& weak_softmax_rows_kernel();
+const Kernel& weak_softmax_columns_kernel();
+const Kernel& weak_softmax_pieces_kernel();
+const Kernel& weak_softmax_join_kernel();
+
+}  // namespace holdfast::array

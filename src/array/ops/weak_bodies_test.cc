@@ -1,0 +1,174 @@
+// Operations choose between two bodies by the style of the device's threads.
+
+#include <gmock/gmock.h>
+
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "holdfast/array/ops/both_styles_test.h"
+#include "holdfast/base/error.h"
+#include "holdfast/base/sync/mutex.h"
+#include "holdfast/creation.h"
+#include "holdfast/eval.h"
+#include "holdfast/kernel/targets/cuda/cuda_text.h"
+#include "holdfast/kernel/targets/cuda/nvrtc_test.h"
+#include "holdfast/kernel/targets/wrapping_target_test.h"
+#include "holdfast/operation.h"
+#include "holdfast/ops.h"
+#include "holdfast/testing/variable.h"
+#include "holdfast/views.h"
+
+namespace holdfast {
+namespace {
+
+using holdfast::testing::Variable;
+using ::testing::Contains;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
+
+const std::vector<std::string> kWeakKernels{"reduce_rows_weak",
+                                            "reduce_columns_weak",
+                                            "argmax_weak",
+                                            "softmax_weak",
+                                            "softmax_columns_weak",
+                                            "softmax_pieces_weak",
+                                            "softmax_join_weak",
+                                            "matmul_tiles_weak",
+                                            "matmul_rows_weak",
+                                            "quantized_matmul_weak",
+                                            "quantized_matmul_columns_weak"};
+
+// Results on the device, which every kernel of an operation with two bodies takes part in.
+std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
+  const On on = device;
+  const auto filled = [&](const Shape& shape) { return ones(shape, dtype, on); };
+  const Array x = filled({40, 64});
+  const Array lines = filled({2, 20'000});
+  const Array words = zeros({64, 8}, uint32, on);
+  const Array scales = filled({64, 1});
+  return {sum(x, {.axes = {1}}),
+          max(x, {.axes = {0}}),
+          argmax(x, 1),
+          softmax(x, 1),
+          softmax(x, 0),
+          softmax(lines, 1),
+          matmul(x, transpose(x)),
+          matmul(filled({1, 40}), x),
+          quantized_matmul(filled({3, 64}), words, scales, scales),
+          quantized_matmul(filled({3, 64}), words, scales, scales, {.transpose = false})};
+}
+// The same for all other kernels.
+std::vector<Array> results_of_one_body(const Device& device) {
+  const On on = device;
+  const Array x = random_normal({30, 3}, float16, RandomKey{1}, on);
+  const Array order = arange(0, 3, 1, int32, on);
+  return {x + transpose(reshape(x, {3, 30})),
+          copy(transpose(x)),
+          take(x, order, 1),
+          scatter(x, order, slice(x, {{.stop = 3}}), 0),
+          quantized_matmul(ones({70, 64}, float16, on), zeros({64, 8}, uint32, on),
+                           ones({64, 1}, float16, on), ones({64, 1}, float16, on)),
+          random_uniform({5}, float32, RandomKey{1}, on)};
+}
+
+std::set<std::string> kernels_of(const Device& device, const std::vector<Array>& results) {
+  device.set_profiling(true);
+  eval(results);
+  device.synchronize();
+  std::set<std::string> names;
+  for (const KernelTime& time : device.kernel_times()) names.insert(time.kernel);
+  device.set_profiling(false);
+  return names;
+}
+Device new_device(hal::ThreadStyle style) {
+  DeviceOptions options;
+  options.thread_style = style;
+  return Device(hal::open_device(hal::default_device_name()).or_raise(), options);
+}
+
+TEST(WeakBodies, the_style_that_is_forced_chooses_the_kernels) {
+  const Device weak = new_device(hal::ThreadStyle::many_weak);
+  EXPECT_THAT(kernels_of(weak, results_of_two_bodies(weak, float32)), IsSupersetOf(kWeakKernels));
+  const Device strong = new_device(hal::ThreadStyle::few_strong);
+  const std::set<std::string> names = kernels_of(strong, results_of_two_bodies(strong, float32));
+  EXPECT_THAT(names, Contains("reduce_rows"));
+  EXPECT_THAT(names, Not(Contains(EndsWith("_weak"))));
+}
+
+// What operations see on a device with such options.
+hal::ThreadStyle style_seen(const DeviceOptions& options) {
+  class Look final : public Operation {
+   public:
+    explicit Look(hal::ThreadStyle& seen) : seen_(seen) {}
+    std::string_view name() const noexcept override { return "look"; }
+    void record(Encoder& encoder) const override {
+      seen_ = encoder.device().thread_style;
+      encoder.fill(encoder.output(0), std::byte{0});
+    }
+
+   private:
+    hal::ThreadStyle& seen_;
+  };
+  const Device device(hal::open_device("cpu").or_raise(), options);
+  hal::ThreadStyle seen{};
+  eval(apply(make_ref<const Look>(seen), {}, {{1}, float32}, device));
+  return seen;
+}
+
+TEST(WeakBodies, the_variable_forces_a_style_and_the_option_comes_first) {
+  const Variable unset("HOLDFAST_THREADS", nullptr);
+  EXPECT_EQ(style_seen({}), hal::ThreadStyle::few_strong);
+  const Variable weak("HOLDFAST_THREADS", "Weak");
+  EXPECT_EQ(style_seen({}), hal::ThreadStyle::many_weak);
+  DeviceOptions strong;
+  strong.thread_style = hal::ThreadStyle::few_strong;
+  EXPECT_EQ(style_seen(strong), hal::ThreadStyle::few_strong);
+}
+
+TEST(WeakBodies, a_style_that_is_unknown_is_refused_with_those_there_are) {
+  const Variable threads("HOLDFAST_THREADS", "mighty");
+  EXPECT_THAT([] { (void)DeviceOptions(); },
+              ::testing::ThrowsMessage<EnvironmentError>(
+                  HasSubstr("HOLDFAST_THREADS holds 'mighty'; it may hold strong or weak")));
+}
+
+// Compiles what it generates for CUDA, too.
+class CudaBeside final : public kernel::WrappingTarget {
+ public:
+  using WrappingTarget::WrappingTarget;
+  Result<kernel::GeneratedKernel> generate(const kernel::Definition& definition,
+                                           const kernel::CallSignature& signature,
+                                           const kernel::GenerateOptions& options) const override {
+    const std::string ptx = kernel::ptx_of({.kernel = definition.name,
+                                            .variant = describe(definition, signature),
+                                            .code = cuda_text(definition, signature, options)});
+    if (!ptx.empty()) compiled.lock()->insert(definition.name);
+    return WrappingTarget::generate(definition, signature, options);
+  }
+
+  mutable sync::Guarded<std::set<std::string>> compiled;
+};
+
+class WeakBodiesOnCuda : public kernel::NvrtcTest {};
+
+TEST_F(WeakBodiesOnCuda, nvrtc_compiles_them) {
+  Ref<hal::Device> cpu = hal::open_device("cpu").or_raise();
+  DeviceOptions options;
+  options.thread_style = hal::ThreadStyle::many_weak;
+  const auto target = std::make_shared<CudaBeside>(kernel::make_target(cpu->info()));
+  options.kernels.target = target;
+  const Device device(std::move(cpu), options);
+  eval(results_of_two_bodies(device, float16));
+  eval(results_of_one_body(device));
+  EXPECT_THAT(*target->compiled.lock(), IsSupersetOf(kWeakKernels));
+  EXPECT_THAT(*target->compiled.lock(),
+              IsSupersetOf({"add", "copy_elements", "take", "scatter", "dequantize",
+                            "random_normal", "random_uniform"}));
+}
+
+}  // namespace
+}  // namespace holdfast
