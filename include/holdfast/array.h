@@ -80,6 +80,13 @@ class Array {
   // Whether its node was recorded already (it may still run), or has failed.
   bool is_recorded() const;
 
+  // The elements, on another device; the array itself where it is there already. A node like any
+  // other, on the current stream where that is one of the device's, else on its default stream:
+  // evaluating it moves the elements without blocking the host. What fails on the way reaches
+  // whoever reads the result. Dropping the source, or giving its memory to another node, is safe at
+  // any time. Of a view that is not row-contiguous, a copy is made on the source first.
+  Array to(const Device& device) const;
+
   // Records, submits, and waits for this array alone.
   const Array& eval(const WaitLimit& limit = {}) const;
 
@@ -172,7 +179,7 @@ std::ostream& operator<<(std::ostream& out, const Array& array);
 Array from_external(void* data, Dtype dtype, const Shape& shape, std::function<void()> deleter,
                     std::string name = {}, const On& on = {});
 
-// The elements, on another device: evaluates, and copies through the host.
+// array.to(device).
 Array to_device(const Array& array, const Device& device);
 
 }  // namespace holdfast

@@ -12,7 +12,8 @@
 
 namespace holdfast::array {
 class NodeRecorder;
-}
+class Transfer;
+}  // namespace holdfast::array
 
 #pragma GCC visibility push(default)
 
@@ -129,6 +130,7 @@ class Encoder {
 
  private:
   friend class array::NodeRecorder;
+  friend class array::Transfer;
   explicit Encoder(array::NodeRecorder& recorder) noexcept : recorder_(recorder) {}
   array::NodeRecorder& recorder_;
 };

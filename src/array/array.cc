@@ -149,9 +149,6 @@ Array from_external(void* data, Dtype dtype, const Shape& shape, std::function<v
   return made;
 }
 
-Array to_device(const Array& array, const Device& device) {
-  if (array.device() == device) return array;
-  return {array.dtype(), array.shape(), array::host_bytes(array), array.name(), device};
-}
+Array to_device(const Array& array, const Device& device) { return array.to(device); }
 
 }  // namespace holdfast

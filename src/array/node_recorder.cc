@@ -293,6 +293,19 @@ void NodeRecorder::launch(const Kernel& kernel, const Encoder::Launch& launch) {
   for (const Operand& o : launch.in_place) count(o);
 }
 
+void NodeRecorder::transfer() {
+  const Operand& from = inputs_[0];
+  const Operand& to = result(0);
+  if (looks_only_ || to.size() == 0) return;
+  const Array& source = node_->inputs()[0];
+  // While the transfer is a user of the source, nobody gets its memory to write to.
+  node_->stream()->stream()->copy_from(*source.value()->node().stream()->stream(),
+                                       bind(from, hal::Access::read), bind(to, hal::Access::write),
+                                       std::make_shared<const Array>(source), label());
+  ++commands_;
+  count(to);
+}
+
 }  // namespace holdfast::array
 
 namespace holdfast {

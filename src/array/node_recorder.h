@@ -46,6 +46,7 @@ class NodeRecorder {
 
  private:
   friend class holdfast::Encoder;
+  friend class Transfer;
   class Cleanup;
 
   void start(Node& node, bool looks_only);
@@ -62,6 +63,9 @@ class NodeRecorder {
   bool can_take(size_t in, size_t out) const;
   const Operand& take(size_t in, size_t out);
   void launch(const Kernel& kernel, const Encoder::Launch& launch);
+  // Input 0, which is row-contiguous and lies on another device, into output 0. Submitted when it
+  // returns, not committed with the transaction.
+  void transfer();
   hal::Binding bind(const Operand& operand, hal::Access access) const;
   void count(const Operand& written);
   // Whether a command of this node has written to one of them before.

@@ -11,6 +11,7 @@
 
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/relay_timeline.h"
 
 namespace holdfast::hal {
 namespace {
@@ -158,6 +159,9 @@ Result<UniqueFd> export_host_point(const Point& point) {
   }
   if (auto* timeline = dynamic_cast<DescriptorTimeline*>(point.timeline.get())) {
     return timeline->export_value();
+  }
+  if (auto* relay = dynamic_cast<RelayTimeline*>(point.timeline.get())) {
+    return export_host_point(relay->relayed());
   }
   return Failure(
       ErrorCode::unsupported,

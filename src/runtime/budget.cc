@@ -1,9 +1,11 @@
 #include "holdfast/runtime/core.h"
 
 #include <algorithm>
+#include <span>
 
 #include "holdfast/base/ablation.h"
 #include "holdfast/runtime/recorder.h"
+#include "holdfast/runtime/transfer_gate.h"
 
 namespace holdfast::runtime {
 
@@ -56,7 +58,7 @@ bool Core::make_progress(WaitReason reason) {
   for (const Ref<Recorder>& recorder : recorders()) {
     submitted_any = recorder->submit_if_it_keeps_deferred() || submitted_any;
   }
-  return wait_for_oldest(reason) || submitted_any;
+  return wait_for_oldest(reason) || submitted_any || wait_for_reader(reason);
 }
 
 bool Core::wait_for_oldest(WaitReason reason) {
@@ -76,7 +78,8 @@ struct Core::Gated {
     uint64_t sequence;
     std::vector<hal::Wait> waits;
   };
-  std::vector<std::vector<InFlight>> queues;     // every list in flight, in order
+  // Every list in flight, in order; the device's own queues come first.
+  std::vector<std::vector<InFlight>> queues;
   std::unordered_map<uint64_t, uint64_t> first;  // timeline -> its first gated value
 
   bool contains(const hal::Point& point) const {
@@ -87,14 +90,31 @@ struct Core::Gated {
 
 Core::Gated Core::find_gated() const {
   Gated gated;
-  for (const Ref<hal::Queue>& queue : device_->queues()) {
-    auto& lists = gated.queues.emplace_back();
-    queue->visit_in_flight([&](const hal::Submission& s) {
-      lists.push_back({s.point, s.sequence, s.waits});
-    });
-  }
+  // With the devices that transfers come from: a list that waits for one of their lists is gated
+  // where that one is.
+  std::vector<std::shared_ptr<Core>> sources;
+  const auto look = [&](const Core& core) {
+    for (const Ref<hal::Queue>& queue : core.device_->queues()) {
+      auto& lists = gated.queues.emplace_back();
+      queue->visit_in_flight([&](const hal::Submission& s) {
+        lists.push_back({s.point, s.sequence, s.waits});
+        for (const hal::Wait& wait : s.waits) {
+          const TransferGate* const gate = TransferGate::of(wait.point);
+          if (gate == nullptr || gate->source().get() == this) continue;
+          if (std::ranges::find(sources, gate->source()) == sources.end()) {
+            sources.push_back(gate->source());
+          }
+        }
+      });
+    }
+  };
+  look(*this);
+  for (size_t i = 0; i < sources.size(); ++i) look(*std::shared_ptr(sources[i]));
   const auto holds_up = [&](const hal::Wait& wait) {
     if (!wait.point.pending()) return false;
+    if (const TransferGate* const gate = TransferGate::of(wait.point)) {
+      return gated.contains(gate->relayed());
+    }
     return !wait.point.timeline->device() || gated.contains(wait.point);
   };
   for (bool changed = true; changed;) {
@@ -123,13 +143,15 @@ std::optional<hal::Point> Core::oldest_ungated() const {
     }
   } else {
     const Gated gated = find_gated();
-    for (const auto& lists : gated.queues) {
+    for (const auto& lists : std::span(gated.queues).first(device_->queues().size())) {
       if (lists.empty() || gated.contains(lists.front().point)) continue;
       consider({lists.front().point, lists.front().sequence});
     }
   }
   return found ? std::optional(found->point) : std::nullopt;
 }
+
+bool Core::is_gated(const hal::Point& point) const { return find_gated().contains(point); }
 
 bool Core::is_held_up(const hal::Queue& queue) const {
   // Counted before such a list can be in flight.

@@ -61,8 +61,14 @@ class Core final : public std::enable_shared_from_this<Core> {
   // the device; false where there is none.
   bool wait_for_oldest(WaitReason reason);
   // Submits the open lists that keep dead memory, then waits for the oldest submission; false where
-  // neither was possible.
+  // neither was possible. Where there is nothing else, waits for a transfer out of this memory.
   bool make_progress(WaitReason reason);
+
+  // Transfers: a list of another device, in flight, reads so much of this one's memory. Bounded in
+  // all by Options::deferred_limit: beyond it make_room_for_transfer waits for the oldest one that
+  // does not wait for the host. A transfer larger than that goes alone.
+  void make_room_for_transfer(Bytes bytes);
+  void add_reader(const std::shared_ptr<Core>& reader, const hal::Point& point, Bytes bytes);
 
   // `recorder` is who will use it first; null: anybody. OutOfMemoryError says who holds what.
   Ref<hal::Allocation> allocate(Recorder* recorder, Bytes size, std::string name,
@@ -154,6 +160,8 @@ class Core final : public std::enable_shared_from_this<Core> {
   struct Gated;
   Gated find_gated() const;
   std::optional<hal::Point> oldest_ungated() const;
+  // Of a Point of one of the queues.
+  bool is_gated(const hal::Point& point) const;
   // Whether a gated list is in flight on the queue. Lasting only for who has the queue's turn.
   bool is_held_up(const hal::Queue& queue) const;
   // The stream that carries transfers on a queue, made on first use.
@@ -167,6 +175,10 @@ class Core final : public std::enable_shared_from_this<Core> {
 #endif
   void submit_and_wait(const hal::AccessHistory::Tickets& tickets, WaitReason reason,
                        const WaitLimit& limit);
+  // Waits for the oldest transfer out of this memory that does not wait for the host, and has its
+  // device let go of that memory; false where there is none.
+  bool wait_for_reader(WaitReason reason);
+  void forget_finished_readers();
   void wait_for_precedence();
   void reap();
   void stop_reaper(sync::Deadline deadline);
@@ -185,6 +197,14 @@ class Core final : public std::enable_shared_from_this<Core> {
   // Lists in flight that wait for a Point outside the device.
   std::atomic<uint64_t> outside_waits_{0};
   sync::Guarded<std::vector<hal::ListStorage>> spare_lists_;
+
+  // A list of another device that reads memory of this one.
+  struct Reader {
+    std::weak_ptr<Core> core;
+    hal::Point point;
+    Bytes bytes;
+  };
+  sync::Guarded<std::vector<Reader>> readers_;  // oldest first; some may be over
 
   struct Streams {
     std::unordered_map<uint64_t, Ref<Recorder>> by_lane;

@@ -556,6 +556,82 @@ Ref<hal::Ticket> Recorder::submit_copy(hal::Queue::Turn turn, const hal::Binding
   return detached->ticket;
 }
 
+Ref<hal::Ticket> Recorder::submit_alone(std::span<const PendingCommand> commands,
+                                        const hal::Wait& gate) {
+  core_->check_usable();
+  State& s = *state_;
+  size_t letters = 0;
+  std::vector<Access> accesses;
+  for (size_t c = 0; c < commands.size(); ++c) {
+    letters += commands[c].label.size();
+    for (const hal::Binding& b : commands[c].bindings) {
+      const bool fresh = hal::reads(b.access) && is_written(commands.first(c), b);
+      accesses.push_back({b.allocation, b.range, b.access, nullptr, fresh});
+    }
+  }
+  std::optional<Core::Precedence> precedence;
+  for (int round = 0;; ++round) {
+    let_others_pass(round, precedence);
+    std::vector<Detached> done;
+    Failure refused;
+    hal::AccessHistory::Obstacles obstacles;
+    Ref<hal::Ticket> ticket;
+    {
+      const hal::Queue::Turn turn = core_->waits().take_turn(*queue_);
+      while (!refused && !ticket) {
+        sync::Lock lock(s.mutex);
+        if (s.ended) {
+          refused = closed_failure();
+          break;
+        }
+        if (s.list.empty() && !s.told) {
+          for (const PendingCommand& command : commands) check_locked(command);
+          s.list.reserve(2 * commands.size(), accesses.size(), letters);
+          s.told = true;
+          obstacles = tell_histories(accesses, s.list.ticket(), s.waits);
+          if (!obstacles.none()) {
+            s.told = false;
+            break;
+          }
+          s.waits.waits.push_back(gate);
+          append_in_order_locked(commands);
+          ticket = s.list.ticket();
+        }
+        done.push_back(detach_locked());
+        s.list = new_list();
+        lock.unlock();
+        // What was recorded before is told to those who depend on it; this call goes on.
+        Failure answer = submit(turn, done.back(), ticket ? Hearer::caller : Hearer::next_flush);
+        if (ticket) refused = std::move(answer);
+      }
+    }
+    for (const Detached& d : done) account(d);
+    refused.raise_if_any();
+    if (ticket) return ticket;
+    overcome(obstacles, accesses);
+  }
+}
+
+void Recorder::append_in_order_locked(std::span<const PendingCommand> commands) {
+  State& s = *state_;
+  s.mutex.assert_held();
+  const size_t held_before = s.list.holds().size();
+  for (const PendingCommand& command : commands) {
+    if (!s.list.empty()) {
+      s.list.barrier();
+      s.barriers.fetch_add(1, std::memory_order_relaxed);
+    }
+    if (command.kind == hal::CommandKind::native) {
+      s.list.native(command.native, command.bindings, command.label);
+    } else {
+      assert(command.kind == hal::CommandKind::copy);
+      s.list.copy(command.bindings[0], command.bindings[1], command.label);
+    }
+  }
+  s.commands.fetch_add(commands.size(), std::memory_order_relaxed);
+  s.holds.fetch_add(s.list.holds().size() - held_before, std::memory_order_relaxed);
+}
+
 bool Recorder::is_idle() const {
   sync::Lock lock(state_->mutex);
   return state_->list.empty() && !state_->told && state_->explicit_waits.empty() &&

@@ -70,6 +70,10 @@ class Recorder final : public RefCounted {
   // that nothing else is recorded in.
   Ref<hal::Ticket> submit_copy(hal::Queue::Turn turn, const hal::Binding& from,
                                const hal::Binding& to, std::string_view label);
+  // Commands that wait for `gate` too, after what was recorded so far, as a list of their own: no
+  // other command waits for the gate, or fails with it. Natives and copies only; each comes after
+  // the one before. Raises what record() raises, and what a refused submit says.
+  Ref<hal::Ticket> submit_alone(std::span<const PendingCommand> commands, const hal::Wait& gate);
   // Whether nothing is recorded, waited for or in flight here.
   bool is_idle() const;
 
@@ -101,6 +105,8 @@ class Recorder final : public RefCounted {
   // Deals with what stood in the way, with no lock held; raises a refusal.
   void overcome(const hal::AccessHistory::Obstacles& obstacles, std::span<const Access> accesses);
   void append_locked(const PendingCommand& command, std::span<HazardTracker::Entry*> entries);
+  // Natives and copies, with a barrier between any two.
+  void append_in_order_locked(std::span<const PendingCommand> commands);
   Detached detach_locked();
   hal::CommandList new_list() const;
   // Who hears of it when the device refuses the list.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 
@@ -39,6 +40,19 @@ class Stream final : public RefCounted {
   void native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
               std::string_view label = {});
   Transaction begin();
+
+  // Copies bytes of another device's memory, which `source` is a stream of, without blocking the
+  // host: in order after what was recorded here and on `source`, both of which are submitted. `to`
+  // is written by a list of its own. Where the bytes turn out to be bad, or their device is closed
+  // before they could be read, `to` is bad, with that cause. The transfer holds what it reads and
+  // keeps the source's Context open until it is over.
+  //
+  // The host carries the bytes, through memory of both devices that it reaches. `unchanged`, where
+  // given, keeps others from writing to `from` for as long as it lives: then no copy is made on the
+  // source where the host reaches that memory, and the transfer keeps `unchanged` instead. Waits,
+  // accounted, only for the budget of either device.
+  void copy_from(Stream& source, const hal::Binding& from, const hal::Binding& to,
+                 std::shared_ptr<const void> unchanged = nullptr, std::string_view label = {});
 
   // Memory that this stream will use first: it may be a range whose last life ends in this stream's
   // open list. OutOfMemoryError says who holds what. Zero bytes are allowed.
@@ -84,6 +98,10 @@ class Stream final : public RefCounted {
   void copy_out(const Ref<hal::Allocation>& from, ByteRange range, std::span<std::byte> data,
                 const WaitLimit& limit);
   void check_range(const Ref<hal::Allocation>& allocation, ByteRange range, const char* verb) const;
+  // Submits what makes the bytes ready for the host: a copy of them in `proof` or, where the host
+  // is to read them in place, the mere proof that they are good.
+  Ref<hal::Ticket> make_ready(const hal::Binding& from, const Ref<hal::Allocation>& proof,
+                              bool in_place, std::string_view label);
 
   Ref<Context> context_;
   Ref<Recorder> recorder_;
