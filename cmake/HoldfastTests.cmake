@@ -224,7 +224,7 @@ endif()
 
 # What only a whole process can show (leaving main, fork): each file is a program that exits with 0.
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cc")
-set(forking_programs closed_by_its_own_work statics_on_every_device)
+set(forking_programs closed_by_its_own_work statics_on_every_device transfers_at_exit)
 foreach(source IN LISTS program_sources)
   cmake_path(GET source STEM name)
   holdfast_add_program(holdfast_program_${name} "${source}")

@@ -19,13 +19,13 @@
 namespace holdfast {
 namespace {
 
-using ::testing::AnyOf;
 using ::testing::Each;
 using ::testing::ElementsAre;
 using testing::Gate;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using testing::patient;
+using ::testing::ThrowsMessage;
 
 Device open_transfer_device(const std::string& kind, runtime::Options options = {}) {
   if (kind == "cpu") return Device(hal::open_device("cpu").or_raise(), {.runtime = options});
@@ -133,8 +133,8 @@ TEST_P(TransferRoundTrip, is_flat_in_memory) {
     device.synchronize(patient());
     device.context()->retire();
     const runtime::MemoryStats memory = device.stats().runtime.memory;
-    EXPECT_LE(memory.live_peak.value, (2_MiB).value) << device.name();
-    EXPECT_LE(memory.deferred_peak.value, (2_MiB).value) << device.name();
+    EXPECT_LE(memory.live_peak.value, (4_MiB).value) << device.name();
+    EXPECT_LE(memory.deferred_peak.value, (4_MiB).value) << device.name();
   }
   to->context()->retire();
   from->context()->retire();
@@ -180,8 +180,7 @@ TEST(Transfer, of_a_node_that_failed_before_it_was_recorded_raises_its_failure) 
   };
   const Array x = apply(make_ref<const Refuses>(), {}, OutputType{{4}, float32}, from);
   const Array y = x.to(to);
-  EXPECT_THAT([&] { async_eval(y); },
-              ::testing::ThrowsMessage<UsageError>(HasSubstr("it will not")));
+  EXPECT_THAT([&] { async_eval(y); }, ThrowsMessage<UsageError>(HasSubstr("it will not")));
   EXPECT_THROW((void)y.to_vector<float>(), UsageError);
 }
 
@@ -193,9 +192,21 @@ struct TransferInFlight {
         to(open_transfer_device(to_kind, options)),
         gate(*from.context()) {
     from.default_stream().runtime_stream()->wait_for(gate.point());
-    moved = full({4096}, 3.0, float32, from).to(to);
+    moved = ones_of_bytes(from).to(to);
     async_eval(moved);
   }
+  // Filled on the device, also on one that compiles no kernels.
+  static Array ones_of_bytes(const Device& on) {
+    class FillOnes final : public Operation {
+     public:
+      std::string_view name() const noexcept override { return "fill_ones"; }
+      void record(Encoder& encoder) const override {
+        encoder.fill(encoder.output(0), std::byte{1});
+      }
+    };
+    return apply(make_ref<const FillOnes>(), {}, OutputType{{4096}, uint8}, on);
+  }
+
   Device from;
   Device to;
   Gate gate;
@@ -205,48 +216,74 @@ struct TransferInFlight {
 const runtime::Options kShortShutdown{.shutdown_bound = std::chrono::milliseconds(50)};
 
 TEST(Transfer, in_flight_keeps_its_source_device_open) {
-  std::optional<TransferInFlight> t(std::in_place, "cpu", "cpu");
-  t->from = t->to;
-  t->gate.open();
-  EXPECT_THAT(t->moved.to_vector<float>(patient()), Each(3.0F));
+  TransferInFlight t("cpu", "cpu");
+  t.from = t.to;
+  t.gate.open();
+  EXPECT_THAT(t.moved.to_vector<uint8_t>(patient()), Each(1));
 }
 
-class TransferClosing : public ::testing::TestWithParam<const char*> {};
+class TransferWith : public ::testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    const std::string why = testing::why_no_vulkan();
+    if (std::string_view(GetParam()) == "vulkan" && !why.empty()) GTEST_SKIP() << why;
+  }
+};
 
-TEST_P(TransferClosing, the_source_fails_what_waits_for_it) {
+TEST_P(TransferWith, a_gated_source_arrives_when_the_gate_opens) {
+  for (const bool source : {true, false}) {
+    TransferInFlight t(source ? GetParam() : "cpu", source ? "cpu" : GetParam());
+    EXPECT_EQ(t.from.stats().runtime.wait_count() + t.to.stats().runtime.wait_count(), 0U);
+    EXPECT_THROW(t.moved.eval(WaitLimit::after({})), TimeoutError);
+    t.gate.open();
+    EXPECT_THAT(t.moved.to_vector<uint8_t>(patient()), Each(1));
+  }
+}
+
+TEST_P(TransferWith, closing_the_source_fails_what_waits_for_it) {
   TransferInFlight t(GetParam(), "cpu", kShortShutdown);
   t.from.context()->close();
-  try {
-    (void)t.moved.to_vector<float>(patient());
-    FAIL() << "it raised nothing";
-  } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("was closed before a transfer"));
-    EXPECT_EQ(error.code(), ErrorCode::closed);
-  }
-  EXPECT_THAT(full({4}, 2.0, float32, t.to).to_vector<float>(patient()), Each(2.0F));
+  EXPECT_THAT([&] { (void)t.moved.to_vector<uint8_t>(patient()); },
+              ThrowsMessage<ClosedError>(HasSubstr("was closed before a transfer")));
+  EXPECT_THAT(TransferInFlight::ones_of_bytes(t.to).to_vector<uint8_t>(patient()), Each(1));
 }
 
-TEST_P(TransferClosing, the_destination_leaves_the_source_at_work) {
+// The bytes are ready, and nobody has read them when their device goes.
+TEST_P(TransferWith, closing_the_source_before_it_was_read_fails_what_reads_it) {
+  const Device from = open_transfer_device("cpu", kShortShutdown);
+  const Device to = open_transfer_device(GetParam());
+  Gate gate(*to.context());
+  to.default_stream().runtime_stream()->wait_for(gate.point());
+  const Array moved = TransferInFlight::ones_of_bytes(from).to(to);
+  async_eval(moved);
+  from.synchronize(patient());
+  from.context()->close();
+  gate.open();
+  EXPECT_THAT([&] { (void)moved.to_vector<uint8_t>(patient()); },
+              ThrowsMessage<Error>(HasSubstr("the context of device 'cpu' is closed")));
+}
+
+TEST_P(TransferWith, closing_the_destination_leaves_the_source_at_work) {
   TransferInFlight t("cpu", GetParam(), kShortShutdown);
   t.to.context()->close();
-  EXPECT_THROW((void)t.moved.to_vector<float>(patient()), ClosedError);
+  EXPECT_THROW((void)t.moved.to_vector<uint8_t>(patient()), ClosedError);
   t.gate.open();
-  EXPECT_THAT(full({4}, 2.0, float32, t.from).to_vector<float>(patient()), Each(2.0F));
+  EXPECT_THAT(TransferInFlight::ones_of_bytes(t.from).to_vector<uint8_t>(patient()), Each(1));
 }
 
-TEST_P(TransferClosing, both_in_either_order_ends) {
+TEST_P(TransferWith, closing_both_in_either_order_ends) {
   for (const bool source_first : {true, false}) {
     TransferInFlight t("cpu", GetParam(), kShortShutdown);
     const Device& first = source_first ? t.from : t.to;
     const Device& second = source_first ? t.to : t.from;
     first.context()->close();
     second.context()->close();
-    EXPECT_THROW((void)t.moved.to_vector<float>(patient()), ClosedError);
+    EXPECT_THROW((void)t.moved.to_vector<uint8_t>(patient()), ClosedError);
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Transfer, TransferClosing,
-                         ::testing::Values("cpu", "discrete", "adversary(cpu,seed=3)"),
+INSTANTIATE_TEST_SUITE_P(Transfer, TransferWith,
+                         ::testing::Values("cpu", "discrete", "adversary(cpu,seed=3)", "vulkan"),
                          [](const auto& info) { return fmt::format("device_{}", info.index); });
 
 TEST(Transfer, to_a_closed_device_is_refused) {

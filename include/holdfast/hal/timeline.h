@@ -35,7 +35,7 @@ const char* to_string(PointState state);
 class Timeline : public RefCounted {
  public:
   TimelineId id() const noexcept { return id_; }
-  // None for a timeline that any device may wait on (host-signalled, imported).
+  // None for a timeline that any device may wait on (host-signalled, imported, relayed).
   DeviceId device() const noexcept { return device_; }
   const std::string& name() const noexcept { return name_; }
 

@@ -21,6 +21,11 @@ struct TwoDevices {
       : there(world,
               {.device = {.queues = 2, .helpers = 0, .device_memory_host_visible = reached}}),
         here(world) {}
+  // Without a reaper, lists that were not looked at would keep both devices for each other.
+  ~TwoDevices() { here.device.context()->close(); }
+  TwoDevices(const TwoDevices&) = delete;
+  TwoDevices& operator=(const TwoDevices&) = delete;
+
   uint64_t wait_count() const {
     return there.stats().runtime.wait_count() + here.stats().runtime.wait_count();
   }

@@ -1,4 +1,5 @@
 #include "holdfast/hal/cts/cts.h"
+#include "holdfast/hal/relay_timeline.h"
 
 // Order across queues and with the host, through waits on Points.
 
@@ -28,6 +29,26 @@ TEST_P(Cts, a_list_waits_for_the_host) {
     EXPECT_TRUE(reached(point));
     EXPECT_EQ(*out->host_pointer(), std::byte{0x22});
   }
+}
+
+TEST_P(Cts, a_list_waits_for_a_relayed_point_of_another_device) {
+  const auto other = make_ref<HostTimeline>(DeviceId::next(), "queue of another device");
+  const auto relayed = [&](uint64_t value) {
+    return Point{make_ref<RelayTimeline>(Point{other, {value}}, ResourceId::next(),
+                                         ByteRange{{}, 4_B}, "relay"),
+                 {1}};
+  };
+  auto first = list("first");
+  const Point point = submit(queue(), first, {{relayed(1), WaitKind::data}});
+  auto second = list("second");
+  const Point later = submit(queue(), second, {{relayed(2), WaitKind::data}});
+  EXPECT_TRUE(pending(point));
+  other->signal({1});
+  EXPECT_TRUE(reached(point));
+  EXPECT_TRUE(pending(later));
+  const Failure cause(ErrorCode::execution, "it broke over there");
+  other->fail({2}, cause);
+  EXPECT_TRUE(failed_with(later, cause));
 }
 
 TEST_P(Cts, a_wait_with_a_passed_deadline_answers_pending_at_once) {
