@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "holdfast/base/error.h"
 #include "holdfast/hal/host_touch.h"
@@ -13,6 +14,11 @@
 namespace holdfast::runtime {
 namespace {
 
+std::string closed_early(const Core& source, std::string_view why) {
+  return fmt::format("device '{}' was closed before a transfer from it was over: {}",
+                     source.device().info().name, why);
+}
+
 // What a transfer reads, kept by the destination's list until that is over.
 struct TransferSource {
   Ref<Context> context;  // goes last: memory is given back to an open one
@@ -20,9 +26,14 @@ struct TransferSource {
   Ref<hal::Allocation> memory;
   ByteRange range;
 
-  // Once the gate is open. ClosedError where the source's memory may be gone.
+  // Once the gate is open. ClosedError where the memory may be gone.
   void read(std::span<std::byte> to) const {
-    const Core::HostCopy copying(context->core());
+    std::optional<Core::HostCopy> copying;
+    try {
+      copying.emplace(context->core());
+    } catch (const ClosedError& error) {
+      throw ClosedError(closed_early(context->core(), error.what()));
+    }
     const hal::HostTouch touch(*memory, range, hal::Access::read, "transfer");
     std::memcpy(to.data(), memory->host_pointer() + range.offset.value, range.length.value);
   }
@@ -48,9 +59,7 @@ const TransferGate* TransferGate::of(const hal::Point& point) noexcept {
 Failure TransferGate::failure(hal::TimelineValue value) const {
   Failure cause = RelayTimeline::failure(value);
   if (!cause || cause.code() != ErrorCode::closed) return cause;
-  return Failure(ErrorCode::closed,
-                 fmt::format("device '{}' was closed before a transfer from it was over: {}",
-                             source_->device().info().name, cause.message()));
+  return Failure(ErrorCode::closed, closed_early(*source_, cause.message()));
 }
 
 Ref<hal::Ticket> Stream::make_ready(const hal::Binding& from, const Ref<hal::Allocation>& proof,
