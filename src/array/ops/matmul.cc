@@ -99,10 +99,10 @@ struct Rows {
   int64_t c_row;
   int64_t c_column = 1;
 
-  // Kernels have many columns: where there are few, the transposed product has more.
-  Rows(Matrices left, Matrices right)
+  // Kernels have many columns: where there are fewer than `few`, the transposed product has more.
+  Rows(Matrices left, Matrices right, int64_t few)
       : a(std::move(left)), b(std::move(right)), c_batch(a.rows * b.columns), c_row(b.columns) {
-    if (b.columns >= kFewMatmulRows || a.rows <= b.columns) return;
+    if (b.columns >= few || a.rows <= b.columns) return;
     std::swap(a, b);
     a.transpose();
     b.transpose();
@@ -280,11 +280,11 @@ void array::record_matmul(Encoder& encoder, const Operand& left, const Operand& 
   const int64_t products = a.rows * b.columns * a.columns;
   const int64_t shorter = std::min(a.rows, b.columns);
   if (is_many_weak(encoder)) {
-    if (shorter < kFewWeakRows) return record_weak_rows(encoder, Rows(a, b), out);
+    if (shorter < kFewWeakRows) return record_weak_rows(encoder, Rows(a, b, kFewWeakRows), out);
     return record_weak_tiles(encoder, a, b, out);
   }
   if (shorter < kFewMatmulRows || products < kFewProducts) {
-    return record_rows(encoder, Rows(a, b), out);
+    return record_rows(encoder, Rows(a, b, kFewMatmulRows), out);
   }
   record_tiles(encoder, a, b, out);
 }

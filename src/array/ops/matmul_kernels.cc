@@ -258,7 +258,7 @@ if (bk != 1) {
   for (long k = me.x; k < depth; k += 32) {
     const A v = load<A, A_HALF>(from_a[k * ak]);
     for (int j = 0; j < 4; ++j) {
-      sums[j] += v * load<A, B_HALF>(from_b[metal::min(columns_of[j], columns - 1) * bn + k]);
+      if (columns_of[j] < columns) sums[j] += v * load<A, B_HALF>(from_b[columns_of[j] * bn + k]);
     }
   }
   for (int j = 0; j < 4; ++j) {
