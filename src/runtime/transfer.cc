@@ -161,15 +161,13 @@ void Core::make_room_for_transfer(Bytes bytes) {
 }
 
 void Core::forget_finished_readers() {
-  std::vector<Reader> finished;
-  {
-    auto readers = readers_.lock();
-    std::erase_if(*readers, [&](Reader& r) {
-      if (r.point.pending()) return false;
-      finished.push_back(std::move(r));
-      return true;
-    });
-  }
+  std::vector<Reader> finished = *readers_.lock();
+  std::erase_if(finished, [](const Reader& r) { return r.point.pending(); });
+  if (finished.empty()) return;
+  const auto is_finished = [&](const Reader& r) {
+    return std::ranges::find(finished, r.point, &Reader::point) != finished.end();
+  };
+  std::erase_if(*readers_.lock(), is_finished);
   // Their lists hold the memory until they are retired.
   for (const Reader& r : finished) {
     const std::shared_ptr<Core> reader = r.core.lock();
