@@ -134,7 +134,7 @@ def sees_an_offence() -> bool:
     """Whether the thread-safety check notices a guarded member touched without its mutex; where it
     does not, its silence about the sources means nothing."""
     run = subprocess.run(
-        ["clang++-16", "-std=c++20", f"-I{BUILD}/include", "-fsyntax-only", "-Wthread-safety", "-x", "c++",
+        ["clang++-16", "-std=c++20", f"-I{ROOT}/include", "-fsyntax-only", "-Wthread-safety", "-x", "c++",
          "-"], input=OFFENCE, capture_output=True, text=True, check=False)
     return run.returncode == 0 and "requires holding mutex" in run.stderr
 
