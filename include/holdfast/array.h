@@ -22,23 +22,23 @@ namespace runtime {
 class Map;
 }
 
-// An array of numbers that may not have been computed yet: a result of a node, or a view of one. A
-// value: copies are cheap (two counts) and show the same elements, which never change. Nothing is
-// computed before somebody evaluates it. Distinct Arrays, also copies of each other, may be used
-// from distinct threads; one Array may not be written by two threads at once.
+// A lazy array of numbers: a result of a node, or a view of one. An Array is a value: copies are
+// cheap (two counts) and share the same elements, which never change. Nothing is computed until the
+// array is evaluated. Distinct Arrays, including copies of each other, may be used from distinct
+// threads; one Array object must not be written by two threads at once.
 //
 // Dropping the last Array that can reach a result frees its memory as soon as no recorded work
-// needs it. Each function that touches elements (eval, item, to_vector, map, printing) raises the
-// error of the node that failed to make them.
+// needs it. Every function that touches elements (eval, item, to_vector, map, printing) raises the
+// error of the node that failed to compute them.
 class Array {
  public:
-  // No array: everything but assignment, destruction and has_value() raises UsageError.
+  // An empty Array: every call except assignment, destruction and has_value() raises UsageError.
   Array() noexcept = default;
   // A scalar, of shape ().
   template <Element T>
   explicit Array(T value, const On& on = {})
       : Array(DtypeOf<T>::value, Shape{}, std::as_bytes(std::span(&value, 1)), {}, on) {}
-  // Copies of host data, owned before the call returns. UsageError where the counts differ.
+  // Copies host data before the call returns. UsageError if the counts differ.
   template <Element T>
   Array(std::span<const T> values, const Shape& shape, std::string name = {}, const On& on = {})
       : Array(DtypeOf<T>::value, shape, std::as_bytes(values), std::move(name), on) {}
@@ -54,7 +54,7 @@ class Array {
   Array(std::initializer_list<T> values, const Shape& shape, std::string name = {},
         const On& on = {})
       : Array(std::span<const T>(values.begin(), values.size()), shape, std::move(name), on) {}
-  // Raw bytes of that dtype, row-major.
+  // Raw bytes: elements of `dtype` in row-major order.
   Array(Dtype dtype, const Shape& shape, std::span<const std::byte> bytes, std::string name = {},
         const On& on = {});
 
@@ -66,7 +66,7 @@ class Array {
   size_t ndim() const { return shape().size(); }
   int64_t size() const { return elements(shape()); }
   Bytes nbytes() const { return size_of(dtype()) * static_cast<uint64_t>(size()); }
-  // Where the elements lie in the memory of the result that this is or shows.
+  // Where the elements lie in the memory of the underlying result.
   Layout layout() const;
   bool is_row_contiguous() const { return !view_ || view_->layout.is_row_contiguous(); }
   Stream stream() const;
@@ -77,27 +77,28 @@ class Array {
   // Names the result, once; later names are ignored. Thread-safe. Views share the name.
   const Array& set_name(std::string name) const;
 
-  // Whether its node was recorded already (it may still run), or has failed.
+  // Whether the node has been recorded (its work may still be running) or has failed.
   bool is_recorded() const;
 
-  // The elements, on another device; the array itself where it is there already. A node like any
-  // other, on the current stream where that is one of the device's, else on its default stream:
-  // evaluating it moves the elements without blocking the host. What fails on the way reaches
-  // whoever reads the result. Dropping the source, or giving its memory to another node, is safe at
-  // any time. Of a view that is not row-contiguous, a copy is made on the source first.
+  // The same elements on another device; this array itself if it is already there. The result is a
+  // node like any other. It goes to the current stream if that belongs to `device`, otherwise to
+  // the default stream of `device`. Evaluating it moves the elements without blocking the host. A
+  // failure on the way reaches whoever reads the result. Dropping the source, or giving its memory
+  // to another node, is safe at any time. A view that is not row-contiguous is first copied on the
+  // source device.
   Array to(const Device& device) const;
 
   // Records, submits, and waits for this array alone.
   const Array& eval(const WaitLimit& limit = {}) const;
 
-  // The one element of an array of size one. UsageError where size or dtype differ: astype first.
+  // The element of an array of size one. UsageError for another size or dtype; convert with astype.
   template <Element T>
   T item(const WaitLimit& limit = {}) const {
     T value{};
     read(DtypeOf<T>::value, "item", 1, std::as_writable_bytes(std::span(&value, 1)), limit);
     return value;
   }
-  // The elements in row-major order. UsageError where the dtype differs.
+  // The elements in row-major order. UsageError if the dtype differs.
   template <Element T>
   std::vector<T> to_vector(const WaitLimit& limit = {}) const {
     if constexpr (std::same_as<T, bool>) {
@@ -113,17 +114,17 @@ class Array {
   // The elements in row-major order, in the memory of the device itself. See ArrayMap.
   ArrayMap map(const WaitLimit& limit = {}) const;
 
-  // For the other parts of this layer, and for those who write their own.
+  // For the rest of this layer and for code that extends it.
   Array(Ref<array::Value> value, Ref<const array::View> view = {}) noexcept
       : value_(std::move(value)), view_(std::move(view)) {}
-  // The same result through another layout; it must lie in its memory.
+  // The same result through another layout, which must stay inside the result's memory.
   Array with_layout(const Layout& layout) const;
-  // Null where there is none. Only Arrays protect its memory from becoming another result's.
+  // Null for an empty Array. Only Arrays keep the memory from being reused for another result.
   const Ref<array::Value>& value() const noexcept { return value_; }
   const Ref<const array::View>& view() const noexcept { return view_; }
 
  private:
-  // UsageError where there is no array.
+  // UsageError for an empty Array.
   const array::Value& checked() const {
     if (!value_) raise_empty();
     return *value_;
@@ -137,9 +138,10 @@ class Array {
   Ref<const array::View> view_;  // null: the whole result, row-contiguous
 };
 
-// Host access to the elements of an array, for reading, for a scope; it keeps the array's memory as
-// any other user does. Of an array that is not row-contiguous it shows a copy that is. UsageError
-// where the host does not reach the device's memory: use to_vector. Movable; belongs to one task.
+// Read access from the host to the elements of an array, for a scope. It keeps the array's memory
+// alive like any other user. An array that is not row-contiguous is shown as a row-contiguous copy.
+// UsageError if the host cannot reach the device's memory: use to_vector. Movable; belongs to one
+// task.
 class ArrayMap {
  public:
   ArrayMap(ArrayMap&&) noexcept;
@@ -153,7 +155,7 @@ class ArrayMap {
     return {reinterpret_cast<const T*>(all.data()), all.size() / sizeof(T)};
   }
   std::span<const std::byte> bytes() const& noexcept;
-  // They would show what is gone.
+  // Deleted: the span would outlive the map.
   template <Element T>
   std::span<const T> values() const&& = delete;
   std::span<const std::byte> bytes() const&& = delete;
@@ -166,20 +168,20 @@ class ArrayMap {
   std::unique_ptr<runtime::Map> map_;  // none where there are no elements
 };
 
-// Evaluates, then as people expect: array([[1, 2], [3, 4]], dtype=float32). Large arrays are
+// Evaluates the array and formats it: array([[1, 2], [3, 4]], dtype=float32). Large arrays are
 // abbreviated.
 std::string to_string(const Array& array);
 std::ostream& operator<<(std::ostream& out, const Array& array);
 
-// Memory of the caller's, used in place by the device: row-contiguous elements of that dtype, at an
-// address that is a multiple of an element's size (UsageError elsewhere). The caller must not write
-// to it before the deleter runs, which is once, when nothing can touch the memory any more; also
-// when the import is refused. The deleter runs on any thread and must not evaluate arrays; what it
-// throws is logged (topic memory) and goes no further. Never written by us.
+// Uses the caller's memory in place: row-contiguous elements of `dtype`, at an address that is a
+// multiple of an element's size (otherwise UsageError). Holdfast never writes to it, and the caller
+// must not write to it before the deleter runs. The deleter runs once: when nothing can touch the
+// memory any more, or when the import is refused. It runs on any thread and must not evaluate
+// arrays; what it throws is logged (topic memory) and goes no further.
 Array from_external(void* data, Dtype dtype, const Shape& shape, std::function<void()> deleter,
                     std::string name = {}, const On& on = {});
 
-// array.to(device).
+// Same as array.to(device).
 Array to_device(const Array& array, const Device& device);
 
 }  // namespace holdfast

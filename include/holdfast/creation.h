@@ -7,9 +7,9 @@
 
 namespace holdfast {
 
-// Lazy: nothing is computed before somebody needs it. UsageError for a shape with a negative
-// length, and where a value does not exist in the dtype (a fraction, or a negative number for an
-// unsigned one).
+// Lazy: nothing is computed until it is needed. UsageError for a shape with a negative length, and
+// for a value that the dtype cannot represent (a fraction in an integer dtype, a negative number in
+// an unsigned one).
 Array zeros(const Shape& shape, Dtype dtype = float32, const On& on = {});
 Array ones(const Shape& shape, Dtype dtype = float32, const On& on = {});
 Array full(const Shape& shape, double value, Dtype dtype = float32, const On& on = {});
@@ -25,15 +25,14 @@ Array eye(int64_t n, Dtype dtype = float32, const On& on = {});
 // order of evaluation. float16, bfloat16, float32; UsageError for other dtypes.
 struct RandomKey {
   uint64_t value = 0;
-  // Independent of this one and of each other.
+  // Keys for distinct `i` are independent of this key and of each other.
   RandomKey split(uint64_t i) const noexcept;
 };
 // In [0, 1).
 Array random_uniform(const Shape& shape, Dtype dtype, RandomKey key, const On& on = {});
 // Mean 0, standard deviation 1.
 Array random_normal(const Shape& shape, Dtype dtype, RandomKey key, const On& on = {});
-// The next key of the process: from random_seed() on, the same sequence of calls gets the same
-// ones.
+// The next key of the process. After random_seed(), the same sequence of calls gets the same keys.
 RandomKey next_random_key();
 void random_seed(uint64_t seed);
 Array random_uniform(const Shape& shape, Dtype dtype = float32, const On& on = {});

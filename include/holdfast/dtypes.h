@@ -39,14 +39,15 @@ constexpr bool is_signed_integer(Dtype d) {
 }
 constexpr bool is_unsigned_integer(Dtype d) { return is_integer(d) && !is_signed_integer(d); }
 
-// The dtype of a result that has both as inputs, as in MLX: bool gives way to integers, integers to
-// floats; signed with unsigned is the next wider signed one (uint64 with a signed one: float32);
-// float16 with bfloat16 is float32. Commutative and associative over floats.
+// The dtype of a result computed from inputs of both dtypes, as in MLX: bool gives way to integers,
+// integers to floats; signed with unsigned is the next wider signed one (uint64 with a signed one:
+// float32); float16 with bfloat16 is float32. Commutative and associative over floats.
 Dtype promote(Dtype a, Dtype b);
-// What functions such as exp and mean give: floats stay, all else becomes float32.
+// The dtype that functions such as exp and mean return: floats stay, everything else becomes
+// float32.
 constexpr Dtype floating(Dtype d) { return is_floating(d) ? d : Dtype::float32; }
 
-// C++ types that are elements of arrays.
+// The dtype of a C++ type that can be an element.
 template <typename T>
 struct DtypeOf;
 template <>

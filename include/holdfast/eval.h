@@ -10,24 +10,25 @@
 
 namespace holdfast {
 
-// Records all that these arrays need and submits it; returns at once. Any thread may evaluate any
-// array, also overlapping graphs at the same time: each node is recorded once. What does not depend
-// on a failure is recorded; then the failure of the first array that has one is raised. Nodes are
-// recorded as they depend on each other, independent ones beside each other, and submitted early:
-// see SubmitLimits. Where memory is short they are recorded depth first instead, one after the
-// other, so that as little as possible is needed at a time.
+// Records everything these arrays need, submits it, and returns at once. Any thread may evaluate
+// any array, and overlapping graphs may be evaluated at the same time: each node is recorded once.
+// Everything that does not depend on a failure is recorded; then the failure of the first failed
+// array is raised. Independent nodes are recorded beside each other and submitted early: see
+// SubmitLimits. If memory is short, nodes are recorded depth first instead, one after the other, so
+// that as little memory as possible is needed at a time.
 //
-// A node that failed stays failed: build it again to try again. A node for which there is no memory
-// has not failed: OutOfMemoryError is raised where it does not fit depth first either, and the node
-// and all that depends on it stay as they were. Free something, or raise the limit, and evaluate
+// A failed node stays failed: build it again to try again. A node that finds no memory has not
+// failed. If it does not fit depth first either, OutOfMemoryError is raised, and the node and
+// everything that depends on it stay as they were. Free something, or raise the limit, and evaluate
 // the same arrays again.
 //
-// Waits, all accounted, only where the runtime's budget asks for it, or for another task that is
-// recording a node that is needed here. InterruptedError from such a wait leaves what is not
-// recorded yet as it was.
+// Waits only for the runtime's budget, or for another task that is recording a node needed here;
+// all these waits are accounted. An InterruptedError from such a wait leaves nodes that are not
+// recorded yet as they were.
 void async_eval(std::span<const Array> arrays);
-// The same, then waits for these arrays and nothing else. Raises the failure of the first one. The
-// limit is for this wait and for other tasks that are recording; not for compiling or the budget.
+// Does the same, then waits for these arrays and nothing else. Raises the failure of the first
+// failed one. The limit covers this wait and waits for other tasks that are recording, but not
+// compiling or the budget.
 void eval(std::span<const Array> arrays, const WaitLimit& limit = {});
 
 template <std::same_as<Array>... More>

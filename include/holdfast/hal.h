@@ -1,7 +1,7 @@
 #pragma once
 
-// The device contract, for those who write a backend: derive from Device, Queue, Buffer, Pipeline
-// and Program, and from Timeline unless HostTimeline serves. Link holdfast::runtime.
+// The device contract, for authors of a backend: derive from Device, Queue, Buffer, Pipeline and
+// Program, and from Timeline unless HostTimeline serves. Link holdfast::runtime.
 #include <holdfast/hal/buffer.h>
 #include <holdfast/hal/close_once.h>
 #include <holdfast/hal/command_list.h>

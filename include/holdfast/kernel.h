@@ -20,10 +20,10 @@ using kernel::Scalar;
 using kernel::Size3;
 using KernelDefinition = kernel::Definition;
 
-// How Kernel::operator() is called with arrays. It returns the outputs, then what became of
-// in_place. UsageError at once for what can be seen without compiling: counts, shapes, names of
-// constants and params, a threadgroup larger than the device allows. Compile errors are raised by
-// whoever evaluates a result.
+// How Kernel::operator() is called with arrays. The call returns the outputs, followed by the
+// results of `in_place`. It raises UsageError at once for what can be seen without compiling:
+// counts, shapes, names of constants and params, a threadgroup larger than the device allows.
+// Evaluating a result raises compile errors.
 struct KernelCall {
   Size3 grid{};         // threads: no surplus thread exists
   Size3 threadgroup{};  // threads
@@ -33,18 +33,18 @@ struct KernelCall {
   std::vector<Constant> constants{};
   // Run-time scalars: no recompilation.
   std::vector<Param> params{};
-  // Arguments that the kernel reads and writes. What the kernel made of them follows the outputs of
-  // the call; the arrays given here do not change. Their memory is used as it is where nobody else
-  // can see it once this node runs, and copied otherwise: drop an array, or move it in here, to
-  // donate its memory.
+  // Arguments that the kernel both reads and writes. Their results follow the outputs of the call;
+  // the arrays given here do not change. The kernel works in an array's own memory if nobody else
+  // can see it once this node runs, and in a copy otherwise. To donate the memory, drop the array
+  // or move it in here.
   std::vector<Array> in_place{};
-  // What outputs hold before the kernel runs; else they are in any state.
+  // The value of every output element before the kernel runs. Not given: outputs are uninitialized.
   std::optional<Scalar> init_value{};
-  // Inputs that are not row-contiguous are copied first. Without it the kernel sees them as they
-  // lie and uses x_strides; those with negative strides are copied all the same. Not given: as the
-  // kernel's definition says.
+  // True: inputs that are not row-contiguous are copied first. False: the kernel sees inputs as
+  // they lie and uses x_strides; inputs with negative strides are copied all the same. Not given:
+  // as the kernel's definition says.
   std::optional<bool> ensure_row_contiguous{};
-  // Reaches every error and report of this call.
+  // Appears in every error and report of this call.
   std::string label{};
   On on{};
 };

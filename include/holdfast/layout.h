@@ -17,9 +17,9 @@ struct Slice {
   int64_t step = 1;
 };
 
-// Where the elements of an array lie in its memory, all in elements. Pure data. Those that arrays
-// have show no negative stride on an axis of length one, and are row_contiguous(shape) where there
-// are no elements: so what is row-contiguous never has negative strides.
+// Where the elements of an array lie in its memory, counted in elements. Pure data. An array's
+// layout has no negative stride on an axis of length one, and is row_contiguous(shape) if there are
+// no elements. A row-contiguous array therefore never has negative strides.
 struct Layout {
   Shape shape{};
   Strides strides{};

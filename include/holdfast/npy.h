@@ -8,12 +8,12 @@
 
 namespace holdfast {
 
-// NumPy's .npy files, versions 1 to 3, little-endian, row-major or column-major. bfloat16, which
-// the format does not have, is refused: astype(float32) first. EnvironmentError where the file
-// cannot be read or written, UsageError where it is no array of a dtype we have; the message names
+// NumPy's .npy files, versions 1 to 3, little-endian, row-major or column-major. The format lacks
+// bfloat16, so it is refused: use astype(float32) first. EnvironmentError if the file cannot be
+// read or written, UsageError if it does not hold an array of a supported dtype; the message names
 // the file.
 Array load_npy(const std::string& path, const On& on = {});
-// Evaluates. The file appears whole or not at all.
+// Evaluates the array. The file appears whole or not at all.
 void save_npy(const std::string& path, const Array& array);
 
 }  // namespace holdfast

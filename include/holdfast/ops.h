@@ -13,12 +13,12 @@ namespace holdfast {
 
 // An argument of an elementwise operation: an array, or a C++ number. A number takes the dtype of
 // the arrays beside it, unless it is of a higher kind: a fraction with integers gives float32, an
-// integer with bool gives int32 (int64 or uint64 where it needs them). So x * 2.0f stays float16
-// where x is. Numbers are run-time parameters of the kernel: no array is made for them.
+// integer with bool gives int32 (int64 or uint64 where it needs them). For example, x * 2.0f is
+// float16 if x is. Numbers are run-time parameters of the kernel: no array is made for them.
 //
-// A number that its dtype does not have: beside floats it is rounded; arithmetic with integers
-// wraps around, as that of the elements does (and as in MLX); comparisons see it as it is, so that
-// any integer array can be compared with any int64_t or uint64_t.
+// If the dtype cannot represent the number: with floats it is rounded; in integer arithmetic it
+// wraps around, as the elements do (and as in MLX); comparisons use its true value, so that any
+// integer array can be compared with any int64_t or uint64_t.
 class Term {
  public:
   Term(const Array& array) : array_(array) {}
@@ -37,11 +37,11 @@ class Term {
 
   enum class Kind : uint8_t { array, boolean, integer, fraction };
   Kind kind() const noexcept { return kind_; }
-  // Only of an array.
+  // Only for arrays.
   const Array& array() const noexcept { return array_; }
-  // Only of numbers. Beyond int64_t: modulo 2^64.
+  // Only for numbers. A value beyond int64_t is given modulo 2^64.
   int64_t integer() const noexcept { return integer_; }
-  // Whether an integer is above what int64_t has.
+  // Whether an integer is too large for int64_t.
   bool is_beyond_int64() const noexcept { return beyond_; }
   double number() const noexcept {
     if (kind_ == Kind::fraction) return fraction_;
@@ -57,9 +57,9 @@ class Term {
   Array array_;
 };
 
-// Operations, each a kernel in our own language. Inputs are broadcast; results have the dtype that
-// promote() gives, with scalars adapting to arrays: see Term. Layouts do not matter. Floats of two
-// bytes are computed in float32.
+// Operations, each a kernel in Holdfast's own language. Inputs are broadcast and may have any
+// layout. Results have the dtype that promote() gives; scalars adapt to arrays (see Term). Two-byte
+// floats are computed in float32.
 
 // Arithmetic.
 Array add(const Term& a, const Term& b, const On& on = {});
@@ -112,14 +112,15 @@ Array logical_or(const Term& a, const Term& b, const On& on = {});
 Array logical_not(const Array& a, const On& on = {});
 Array isnan(const Array& a, const On& on = {});
 
-// Where the condition is not zero, a; elsewhere b.
+// Takes a where the condition is not zero, and b elsewhere.
 Array where(const Array& condition, const Term& a, const Term& b, const On& on = {});
-// Out-of-range floats to integers are undefined, as in C++; NaN to bool is true.
+// Converting an out-of-range float to an integer is undefined, as in C++; NaN becomes true.
 Array astype(const Array& a, Dtype dtype, const On& on = {});
 
-// Reductions. Empty axes: all of them. Sums of bool, int8 and int16 are int32, of uint8 and uint16
-// uint32; two-byte floats are summed in float32. Over no elements: sum 0; max, min, argmax raise
-// UsageError; mean NaN. max and min of something with a NaN are NaN.
+// Reductions; over all axes if none are given. Sums of bool, int8 and int16 are int32; sums of
+// uint8 and uint16 are uint32. Two-byte floats are summed in float32. Over no elements, sum is 0,
+// mean is NaN, and max, min and argmax raise UsageError. If any element is NaN, max and min are
+// NaN.
 struct Reduce {
   std::vector<int64_t> axes{};
   bool keep_dims = false;
@@ -128,22 +129,22 @@ Array sum(const Array& a, const Reduce& how = {}, const On& on = {});
 Array mean(const Array& a, const Reduce& how = {}, const On& on = {});
 Array max(const Array& a, const Reduce& how = {}, const On& on = {});
 Array min(const Array& a, const Reduce& how = {}, const On& on = {});
-// uint32; the first where several are largest, the first NaN where there is one. No axis: of the
-// flattened array.
+// The position of the largest element, as uint32: the first one if several are largest, the first
+// NaN if there is one. Without an axis, the position in the flattened array.
 Array argmax(const Array& a, std::optional<int64_t> axis = {}, bool keep_dims = false,
              const On& on = {});
 
-// exp(a - max) / sum, over one axis, in float32 (float64 for that).
+// exp(a - max) / sum, over one axis, computed in float32 (in float64 for float64).
 Array softmax(const Array& a, int64_t axis = -1, const On& on = {});
 
 // Matrix product over the last two axes, leading ones broadcast; 1-d arguments as in NumPy. Floats
 // only; two-byte floats accumulate in float32.
 Array matmul(const Array& a, const Array& b, const On& on = {});
 
-// x[..., K] with 4-bit weights w uint32[N, K/8], the first value in the lowest bits; weight (n, k)
-// is scales[n, k / group] * q + biases[n, k / group]. `transpose` false: w is [K, N/8], grouped
-// along N. The result has promote(x, promote(scales, biases)); so float16 x with float32 scales
-// gives float32.
+// Multiplies x[..., K] by 4-bit weights, packed in w: uint32[N, K/8] with the first value in the
+// lowest bits. Weight (n, k) is scales[n, k / group] * q + biases[n, k / group]. If `transpose` is
+// false, w is [K, N/8], grouped along N. The result's dtype is promote(x, promote(scales, biases)):
+// float16 x with float32 scales gives float32.
 struct Quantization {
   int64_t group_size = 64;  // 32, 64 or 128
   int64_t bits = 4;
@@ -151,33 +152,34 @@ struct Quantization {
 };
 Array quantized_matmul(const Array& x, const Array& w, const Array& scales, const Array& biases,
                        const Quantization& how = {}, const On& on = {});
-// What quantized_matmul takes: {w, scales, biases} of an array[N, K] of floats. Each weight comes
-// back within half a step, (max - min) / 15 / 2 of its group.
+// Quantizes an array[N, K] of floats into the {w, scales, biases} that quantized_matmul takes. Each
+// weight comes back within half a step of its group: (max - min) / 15 / 2.
 std::vector<Array> quantize(const Array& array, const Quantization& how = {}, const On& on = {});
 
 Array concatenate(std::span<const Array> arrays, int64_t axis = 0, const On& on = {});
 Array concatenate(std::initializer_list<Array> arrays, int64_t axis = 0, const On& on = {});
 Array stack(std::span<const Array> arrays, int64_t axis = 0, const On& on = {});
 
-// Elements of `axis` at integer positions of any shape, which takes the axis' place; negative ones
-// count from the end. Positions outside give zero (NaN for floats). No axis: of the flattened
-// array.
+// Picks elements along `axis` at integer positions; the shape of `indices` takes the place of the
+// axis. Negative positions count from the end. Positions out of range give zero (NaN for floats).
+// Without an axis, picks from the flattened array.
 Array take(const Array& a, const Array& indices, std::optional<int64_t> axis = {},
            const On& on = {});
-// The same, one position for each element of the result: indices has a's shape but for `axis`.
+// The same with one position for each element of the result: indices has a's shape except along
+// `axis`.
 Array take_along_axis(const Array& a, const Array& indices, int64_t axis, const On& on = {});
 
-// What an update does to the element that it meets.
+// How an update changes the element at its position.
 enum class Update : uint8_t { set, add, multiply, max, min };
-// take()'s counterpart: the array with elements of `axis`, at integer positions of any shape,
-// updated. Updates are broadcast to the shape that take(a, indices, axis) has, and converted to a's
-// dtype. They happen as if one after another, in the order of their positions: of several for one
-// element, the last is what set leaves. Positions outside change nothing. In the array's own memory
-// where nobody else can see it once this runs (drop the array, or move it in here), in a copy
+// The counterpart of take(): the array with elements along `axis` updated at integer positions.
+// Updates are broadcast to the shape of take(a, indices, axis) and converted to a's dtype. They
+// apply as if one after another, in the order of `indices`: if several set one element, the last
+// one stays. Positions out of range change nothing. The update happens in the array's own memory if
+// nobody else can see it once this runs (drop the array, or move it in here), and in a copy
 // otherwise.
 Array scatter(Array a, const Array& indices, const Array& updates, int64_t axis = 0,
               Update how = Update::set, const On& on = {});
-// The same, one position for each update: indices has a's shape but for `axis`.
+// The same with one position for each update: indices has a's shape except along `axis`.
 Array scatter_along_axis(Array a, const Array& indices, const Array& updates, int64_t axis,
                          Update how = Update::set, const On& on = {});
 

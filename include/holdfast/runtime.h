@@ -1,6 +1,6 @@
 #pragma once
 
-// The lifetime machinery for those who bring arrays of their own: open a device, make a Context
+// The lifetime machinery, for frameworks that have their own arrays: open a device, make a Context
 // over it, record into Streams. Link holdfast::runtime.
 #include <holdfast/hal/devices.h>
 #include <holdfast/runtime/context.h>

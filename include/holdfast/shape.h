@@ -12,8 +12,8 @@
 
 namespace holdfast {
 
-// A few integers without a heap: the lengths, strides or axes of an array. At most kMaxDims of
-// them; UsageError beyond.
+// A few integers, stored without the heap: the lengths, strides or axes of an array. UsageError
+// beyond kMaxDims of them.
 class Dims {
  public:
   static constexpr size_t kMaxDims = kernel::kMaxRank;
@@ -55,7 +55,7 @@ class Dims {
   }
 
  private:
-  // UsageError where there are too many.
+  // UsageError if there are too many.
   static void check_size(size_t size) {
     if (size > kMaxDims) raise_too_many(size);
   }
@@ -71,8 +71,8 @@ inline constexpr int64_t kMaxLength = 0x7fffffff;  // of one axis
 // "(32, 768)", "(3,)", "()".
 std::string to_string(const Dims& dims);
 
-// The product of the lengths. UsageError where one is negative or above kMaxLength, or where the
-// product is more than any memory has.
+// The product of the lengths. UsageError if one is negative or above kMaxLength, or if the product
+// is larger than any memory.
 int64_t elements(const Shape& shape);
 
 }  // namespace holdfast

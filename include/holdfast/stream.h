@@ -17,8 +17,8 @@ namespace runtime {
 class Stream;
 }
 
-// Where nodes record: in order, as if executed one after another. Streams of one device run beside
-// each other and wait for each other where their arrays depend on each other. A handle: cheap to
+// Nodes of one stream run as if one after another, in recorded order. Streams of one device run
+// concurrently and wait for each other where their arrays depend on each other. A handle: cheap to
 // copy; any thread may use any stream.
 class Stream {
  public:
@@ -27,14 +27,14 @@ class Stream {
 
   // Submits what was recorded; never waits for the device.
   void flush() const;
-  // Waits for all that was recorded here; raises the failure of the last of it.
+  // Waits for everything recorded here; raises the failure of the last of it.
   void synchronize(const WaitLimit& limit = {}) const;
-  // Later work of this stream waits, on the device, for what the other has recorded so far.
+  // Makes later work of this stream wait, on the device, for what `other` has recorded so far.
   void wait_for(const Stream& other) const;
 
   friend bool operator==(const Stream& a, const Stream& b) noexcept { return a.state_ == b.state_; }
 
-  // For the other parts of this layer.
+  // For other parts of this layer.
   explicit Stream(HiddenRef<array::StreamState> state) noexcept : state_(std::move(state)) {}
   const HiddenRef<array::StreamState>& state() const noexcept { return state_; }
   const Ref<runtime::Stream>& runtime_stream() const noexcept;
@@ -48,11 +48,11 @@ Stream new_stream(std::string name = {});  // on the default device
 // Waits for everything on the default device.
 void synchronize();
 
-// Makes a stream the one that this task's nodes go to, for a scope:
+// Sends this task's nodes to a stream, for a scope:
 //   hf::UseStream scope(s);
-// The task's youngest UseStream that still lives counts, in whichever order they go. One that goes
-// on another task ends for the task that made it, from that task's next node on; what it kept of
-// its stream stays alive then.
+// The task's newest UseStream that still lives counts; they may be destroyed in any order. One that
+// is destroyed on another task stops counting with the next node of the task that made it, and what
+// it kept of its stream stays alive.
 class UseStream {
  public:
   explicit UseStream(Stream stream);
@@ -64,9 +64,10 @@ class UseStream {
   HiddenRef<array::StreamScope> scope_;
 };
 
-// An optional last argument of everything that builds a node: where it goes. Without one: the
-// stream of the innermost UseStream, if it is of the inputs' device (or there are none); else the
-// default stream of that device; else of the default device. Decided when the node is built.
+// Where a node goes: an optional last argument of everything that builds one. If it is not given,
+// the node goes to the innermost UseStream's stream, if that belongs to the inputs' device or there
+// are no inputs; else to the default stream of the inputs' device; else to that of the default
+// device. Decided when the node is built.
 class On {
  public:
   On() = default;

@@ -19,16 +19,17 @@ class Allocation;
 
 namespace holdfast::array {
 
-// A layout over a result that differs from its own. Immutable.
+// A layout of a result, other than the result's own. Immutable.
 class View final : public RefCounted {
  public:
   explicit View(const Layout& of) : layout(of) {}
   const Layout layout;
 };
 
-// One result of a node: its type and, once the node is recorded, its memory. Lies in its Node.
-// Users are the Arrays that show it, those that other nodes read included; together they keep the
-// Node. When the last one goes the memory is let go at once, whether or not the Node lives on.
+// One result of a node: its type and, once the node is recorded, its memory. Stored inside its
+// Node. Its users are the Arrays that show it, including the inputs of other nodes; together they
+// keep the Node alive. When the last user goes, the memory is released at once, whether or not the
+// Node lives on.
 class Value {
  public:
   Value(const Value&) = delete;
@@ -45,15 +46,16 @@ class Value {
   void release() const noexcept {
     if (users_.fetch_sub(1, std::memory_order_acq_rel) == 1) abandon();
   }
-  // Stable only for whoever has all of them.
+  // Stable only for a caller that owns all of them.
   uint32_t users() const noexcept { return users_.load(std::memory_order_acquire); }
 
-  // Only for users, and once the node is recorded; it does not change any more.
+  // Only for users, and only once the node is recorded; it no longer changes then.
   const Ref<hal::Allocation>& memory() const noexcept { return memory_; }
-  // Whether the bytes may become another result's: not where they are the caller's own.
+  // Whether another result may take over the memory; false for the caller's own memory.
   bool donatable() const noexcept { return donatable_; }
 
-  // By whoever records the node, before it is recorded. A result without users keeps nothing.
+  // Called by whoever records the node, before it counts as recorded. A result without users keeps
+  // nothing.
   void set_memory(Ref<hal::Allocation> memory, bool donatable = true) noexcept;
 
   const std::string& name() const noexcept;

@@ -61,8 +61,8 @@ struct ByteRange {
 
 // "768 B", "64.0 KiB", "1.5 GiB".
 std::string to_string(Bytes bytes);
-// Both as to_string() has them or, where two different sizes would read alike, in exact bytes:
-// {"4100 B", "4096 B"}. For messages that compare.
+// Both sizes as to_string() formats them or, if two different sizes would look the same, in exact
+// bytes: {"4100 B", "4096 B"}. For messages that compare.
 std::pair<std::string, std::string> told_apart(Bytes a, Bytes b);
 
 }  // namespace holdfast

@@ -27,8 +27,8 @@ class RefCounted {
  protected:
   RefCounted() = default;
   virtual ~RefCounted() = default;
-  // The last Ref is gone. An override may take a new Ref instead of deleting, and is called again
-  // when that goes.
+  // The last Ref is gone. An override may take a new Ref instead of deleting; it is called again
+  // when that Ref goes.
   virtual void destroy() const noexcept { delete this; }
 
  private:
@@ -84,8 +84,8 @@ class Ref {
   T* object_ = nullptr;
 };
 
-// A Ref to a RefCounted whose type the reader of a header does not see: only those who know T make
-// one or look behind it. Copies, moves and goes like a Ref.
+// A Ref to a RefCounted whose type is not defined in the header. Only code that sees the definition
+// of T can make one or dereference it. Copied, moved and destroyed like a Ref.
 template <typename T>
 class HiddenRef {
  public:

@@ -14,8 +14,9 @@
 
 namespace holdfast::hal {
 
-// Who touched an Allocation, in so far as somebody may still have to wait for them. It knows lists
-// only; hazards inside one list are the recorder's. Not thread-safe: see Allocation::history.
+// Remembers who touched an Allocation, as long as somebody may still have to wait for them. It
+// knows lists only; the recorder handles hazards inside one list. Not thread-safe: see
+// Allocation::history.
 class AccessHistory {
  public:
   // `of` is the Allocation whose history it is: Damage names it.
@@ -26,15 +27,15 @@ class AccessHistory {
     ByteRange range;
     Access access = Access::read;
     std::string name;
-    // A map says so to whoever conflicts with it; a readback is a copy under way, and others wait
-    // for it.
+    // An access that conflicts with a map is refused. A readback is a copy under way, and others
+    // wait for it.
     bool is_map = false;
     uint64_t serial = 0;  // tells accesses apart
   };
   using Tickets = boost::container::small_vector<Ref<Ticket>, 4>;
 
-  // What stands between a wish to access a range and its right to. Appended to, so that one
-  // Obstacles serves all bindings of a transaction.
+  // What stands in the way of an access. find_obstacles appends to it, so that one Obstacles serves
+  // all bindings of a transaction.
   struct Obstacles {
     // Lists of other lanes that must be submitted first.
     Tickets open;
@@ -45,7 +46,8 @@ class AccessHistory {
     bool none() const noexcept { return open.empty() && !refusal && !readback_under_way; }
   };
 
-  // Looks only. `what` describes the Allocation, for messages; called only where there is one.
+  // Changes only `obstacles`. `what` describes the Allocation for the message, and is called only
+  // if there is one.
   template <typename Describe>
   void find_obstacles(ByteRange range, Access access, LaneId lane, const Ticket* own,
                       Obstacles& obstacles, const Describe& what) const {
@@ -54,22 +56,22 @@ class AccessHistory {
       obstacles.refusal = conflict_failure(conflict, what());
   }
 
-  // How an access says what it touches.
+  // How exactly a range says what an access touches.
   enum class Extent : bool {
     exact,  // one command binds just this range
     hull    // commands bind some of it, and may leave the rest alone: a slot of a replay
   };
   // Records the access of list `own` and appends the waits that the list needs for it, each data
-  // wait with the bytes that it is about. Only when there are no obstacles, in the same critical
-  // section. A Point is waited for once.
+  // wait with the bytes that it is about. Call it only if there are no obstacles, in the same
+  // critical section. Each Point is waited for once.
   void add_access(ByteRange range, Access access, const Ref<Ticket>& own, ListWaits& waits,
                   Extent extent = Extent::exact);
 
   // The Tickets that a host access to the range must wait for: its writers, or (to write) all
   // users. Earlier lives count as users.
   void collect(ByteRange range, Access access, Tickets& out) const;
-  // The cause, where a failed writer left bytes of the range bad and nobody has overwritten them
-  // since. What else a failed list wrote is good.
+  // The cause, if a failed writer left bytes of the range bad and nobody has overwritten them
+  // since. Everything else that a failed list wrote is good.
   Failure poison(ByteRange range) const;
 
   // All Tickets that are not over.
@@ -79,7 +81,7 @@ class AccessHistory {
 
   void begin_host_access(HostAccess access) { host_accesses_.push_back(std::move(access)); }
   void end_host_access(const HostAccess& access);
-  // Null where there is none.
+  // Null if there is none.
   const HostAccess* host_conflict(ByteRange range, Access access) const;
   // The host has overwritten the range: a failed writer's bytes there are good again.
   void host_wrote(ByteRange range) { forget_written(range, nullptr); }
@@ -104,7 +106,7 @@ class AccessHistory {
   void join_oldest_writer(const Ref<Ticket>& own, ListWaits& waits);
   // The list waits for the data that the writer leaves in the range.
   void await_data(const Entry& writer, ByteRange range, bool answers, ListWaits& waits) const;
-  // Why bytes of the range are bad that this writer left there; none while it is not over.
+  // Why bytes that this writer left in the range are bad; none until the writer is over.
   Failure failure_of(const Entry& writer, ByteRange range) const;
 
   ResourceId of_;

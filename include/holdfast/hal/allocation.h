@@ -11,9 +11,10 @@
 
 namespace holdfast::hal {
 
-// Where in a list a range was last used: lets a later life of the range, in the same list, know
-// whether a barrier already stands between. One word, so that it is never torn. Lists whose ids are
-// too large for it pass for each other, and their waves are not told apart: a barrier too many.
+// Where in a list a range was last used. A later life of the range in the same list learns from it
+// whether a barrier already stands between the two. One word, so that it is never torn. Lists whose
+// ids are too large for the word count as one list, in an unknown wave: that costs at most an
+// unneeded barrier.
 class LastUse {
  public:
   static constexpr uint32_t kAnyWave = 0xffffff;  // somewhere in the list
@@ -22,9 +23,9 @@ class LastUse {
   LastUse(ListId list, uint32_t wave) noexcept
       : packed_((kept(list) << kWaveBits) |
                 (wave < kAnyWave && list.value < kLargeLists ? wave : kAnyWave)) {}
-  // Whether it was, or may have been.
+  // Whether the last use was, or may have been, in this list.
   bool in(ListId list) const noexcept { return packed_ != 0 && packed_ >> kWaveBits == kept(list); }
-  // Only where in(list): whether a command of `wave` could run beside it.
+  // Only if in(list): whether a command of `wave` could run beside the last use.
   bool reaches(uint32_t wave) const noexcept {
     const auto last = static_cast<uint32_t>(packed_ & kAnyWave);
     return last == kAnyWave || last >= wave;
@@ -41,16 +42,16 @@ class LastUse {
   uint64_t packed_ = 0;
 };
 
-// A range of a Buffer with an identity of its own: it, not the block, is bound and held.
+// A range of a Buffer with its own identity. Lists bind and hold Allocations, not whole blocks.
 class Allocation final : public Resource {
  public:
-  // All of a buffer. Used where no allocator stands between: imports, the conformance suite.
+  // All of a buffer, for users without an allocator: imports, the conformance suite.
   static Ref<Allocation> whole(Ref<Buffer> buffer);
-  // The same for commands of a wrapping device: neither the owner of the ranges nor the probe hears
-  // of it.
+  // The same for commands of a wrapping device: neither the owner of the ranges nor the probe is
+  // told about it.
   static Ref<Allocation> unseen(Ref<Buffer> buffer);
-  // The range must lie in the buffer; `range_tag` is the owner's own mark for it; `site` is where
-  // the user asked for it, if that is known.
+  // The range must lie in the buffer; `range_tag` is the range owner's own mark; `site` is where
+  // the user asked for the memory, if known.
   Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag,
              std::source_location site = {});
 
@@ -70,7 +71,8 @@ class Allocation final : public Resource {
   // Who used it, and who used the range before. Guarded by the history mutex of the one Context
   // that records on this device; stable once dead.
   AccessHistory& history() noexcept { return history_; }
-  // Moves with every change of the history: a recorder that has seen this value has seen them all.
+  // Grows with every change of the history: a recorder that has seen this value has seen every
+  // change.
   uint64_t history_version() const noexcept { return version_.load(std::memory_order_acquire); }
   void bump_history_version() noexcept { version_.fetch_add(1, std::memory_order_release); }
 
@@ -79,7 +81,7 @@ class Allocation final : public Resource {
   void set_last_use(LastUse use) noexcept {
     last_use_.store(use.packed_, std::memory_order_relaxed);
   }
-  // The last use of the range's earlier life, where that was in a list then still open. Set at
+  // The last use of the range's earlier life, if that was in a list still open at the time. Set at
   // birth, cleared by the recorder once a barrier stands between.
   LastUse earlier_life() const noexcept {
     return LastUse(earlier_life_.load(std::memory_order_relaxed));

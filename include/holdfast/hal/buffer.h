@@ -22,7 +22,7 @@ enum class MemoryKind {
 inline constexpr unsigned kMemoryKinds = 3;
 const char* to_string(MemoryKind kind);
 
-// Who gave out the ranges of a Buffer (the runtime's allocator), told of their deaths.
+// Gives out the ranges of a Buffer (the runtime's allocator) and is told when they die.
 class RangeOwner : public RefCounted {
  public:
   // The Allocation has lost its last user; its Tickets may be unfinished. Any thread, no lock held.
@@ -39,11 +39,11 @@ class Buffer : public RefCounted {
   Bytes size() const noexcept { return size_; }
   MemoryKind kind() const noexcept { return kind_; }
   const std::string& name() const noexcept { return name_; }
-  // Whether the memory is the user's: then others than our lists may use it, in ways we do not see.
+  // Whether the memory is the user's own: others may then use it in ways that Holdfast does not
+  // see.
   bool is_imported() const noexcept { return imported_; }
-  // Where the host reaches this memory; null where it cannot. Constant. What a list wrote is
-  // visible here once its Point is reached; what the host wrote is visible to lists submitted
-  // afterwards.
+  // Where the host reaches this memory; null if it cannot. Constant. What a list wrote is visible
+  // here once its Point is reached; what the host wrote is visible to lists submitted afterwards.
   virtual std::byte* host_pointer() const noexcept = 0;
 
   // Set once, before the first Allocation is cut from it; null for a buffer used whole.

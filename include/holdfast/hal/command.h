@@ -18,8 +18,8 @@ namespace holdfast::hal {
 // Slots of a Program are numbered from zero, below this.
 inline constexpr int32_t kMaxSlots = 256;
 
-// A use of a range, as callers give it: of an Allocation (borrowed for the call; the call that
-// records it takes the hold), or of a Program's slot, to be bound at each replay.
+// A caller's use of a range: of an Allocation (borrowed for the call; the recording call takes the
+// hold), or of a Program's slot, which each replay binds.
 struct Binding {
   Allocation* allocation = nullptr;
   ByteRange range;
@@ -52,7 +52,7 @@ struct Parameters {
     p.replay_range = range;
     return p;
   }
-  // The object representation of a plain value, which must outlive the call only.
+  // The object representation of a plain value, which only has to outlive the call.
   template <typename T>
     requires std::is_trivially_copyable_v<T>
   static Parameters of(const T& value) {
@@ -86,11 +86,12 @@ struct Command {
   uint32_t native_index = 0;
   Groups groups;
   Pipeline* pipeline = nullptr;  // kept alive by the Holds
-  ResourceId pipeline_id;        // of the above, for who must not trust that
+  ResourceId pipeline_id;        // for code that must not trust the pointer
   ByteRange replay_parameters;
-  // Instead of those in the record; null but with ablations: the layout is the same without them.
+  // Replaces the parameters in the record. Null except with ablations; always a member, so that the
+  // layout is the same without them.
   const std::byte* shared_parameters = nullptr;
-  // Marks: whose life, and the range of which buffer it has.
+  // For marks: the Allocation that begins or ends, and its buffer and range.
   ResourceId marked;
   BufferId marked_buffer;
   ByteRange marked_range;

@@ -17,7 +17,7 @@ namespace holdfast::hal {
 
 class Program;
 
-// Memory of a finished list, to be used again.
+// Memory of a finished list, for another list to use.
 struct ListStorage {
   ListStorage() = default;
   ListStorage(ListStorage&& other) noexcept
@@ -85,7 +85,7 @@ class CommandList {
   // The bindings declare what the callback reads and writes; they are held like any other.
   void native(NativeCallback callback, std::span<const Binding> bindings,
               std::string_view label = {});
-  // For a recorder that may not run a copy of users' code here.
+  // For a recorder that must not copy the callback here, since copying may run users' code.
   void native(std::shared_ptr<const NativeCallback> callback, std::span<const Binding> bindings,
               std::string_view label = {});
   void barrier();
@@ -109,10 +109,10 @@ class CommandList {
   std::span<const BoundRange> slots() const noexcept { return slots_; }
   std::span<const std::byte> replay_parameters() const noexcept { return replay_parameters_; }
 
-  // Whether it binds slots or takes replay parameters, and so can run only as a Program.
+  // Whether the list binds slots or takes replay parameters, and so can run only as a Program.
   bool needs_replay() const noexcept { return needs_replay_; }
 
-  // Without marks and barriers.
+  // Does not count marks and barriers.
   size_t command_count() const noexcept { return command_count_; }
   size_t barrier_count() const noexcept { return barrier_count_; }
   bool empty() const noexcept { return command_count_ == 0 && program_ == nullptr; }
@@ -139,7 +139,8 @@ class CommandList {
     explicit Iterator(const std::byte* at) noexcept : at_(at) {}
     const std::byte* at_;
   };
-  // Of one of its commands, not counting marks and barriers: for messages. Walks the list.
+  // The index of one of the list's commands, not counting marks and barriers; for messages. Walks
+  // the list.
   size_t index_of(const Command& command) const noexcept;
   Iterator begin() const noexcept { return Iterator(storage_.bytes.get()); }
   Iterator end() const noexcept { return Iterator(storage_.bytes.get() + used_); }
@@ -149,10 +150,10 @@ class CommandList {
   Holds take_holds() noexcept { return std::exchange(storage_.holds, {}); }
 #endif
 
-  // It will never run: dependants get the failure. Only while its Ticket is open.
+  // Says that the list will never run: dependants get the failure. Only while its Ticket is open.
   void abandon(Failure why);
-  // Gives back the memory for another list, with all holds dropped (so: no lock may be held). Ends
-  // the list: an open one is abandoned without a failure.
+  // Returns the memory for another list to use. Drops all holds, so no lock may be held. Ends the
+  // list: an open list is abandoned without a failure.
   Storage take_storage();
 
  private:

@@ -14,17 +14,17 @@
 
 namespace holdfast::hal {
 
-// The bytes that failed work left bad, by Allocation, each with the failure that made it so. An
-// Allocation's id decides, never an address: another life of a range is not damaged by the one
-// before. Exact, however many pieces there are. It exists only where something has failed; what a
-// Point carries does not change any more. Not thread-safe.
+// The bytes that failed work left bad, by Allocation, each with the failure that caused it. Bytes
+// are identified by their Allocation's id, never by address: one life of a range does not damage
+// the next. Exact, however many pieces there are. Exists only if something has failed; the Damage
+// of a Point no longer changes. Not thread-safe.
 class Damage {
  public:
   // The bytes are bad from now on, for this cause and no other.
   void add(ResourceId allocation, ByteRange range, const Failure& cause);
   // The bytes are good again.
   void remove(ResourceId allocation, ByteRange range);
-  // Why the first bad byte of the range is bad; none where all of them are good.
+  // Why the first bad byte of the range is bad; none if all bytes are good.
   Failure find(ResourceId allocation, ByteRange range) const;
   bool empty() const noexcept { return pieces_.empty(); }
   // Calls visit(ByteRange, const Failure&) for each bad piece of the range.
@@ -65,8 +65,8 @@ class Damage {
 // How a list failed.
 struct ListFailure {
   Failure cause;
-  // The bytes that are bad; all others that it writes are good. Null: the device cannot tell, and
-  // all that the list writes is bad.
+  // The bytes that are bad; all others that the list writes are good. Null: the device cannot tell,
+  // and everything the list writes is bad.
   std::shared_ptr<const Damage> damage;
 
   explicit operator bool() const noexcept { return static_cast<bool>(cause); }

@@ -22,9 +22,9 @@ struct BufferDesc {
   std::string name{};
 };
 
-// Host memory that the device is to use in place. The deleter runs once, after the last list that
-// could touch the memory is over, outside every lock and on any thread; also when the import is
-// refused. What it throws is logged as a warning of topic memory and goes no further.
+// Host memory for the device to use in place. The deleter runs once: after the last list that could
+// touch the memory is over, or when the import is refused. It runs outside every lock, on any
+// thread. What it throws is logged as a warning of topic memory and goes no further.
 struct ExternalMemory {
   void* data = nullptr;
   Bytes size{};
@@ -37,7 +37,7 @@ struct CloseReport {
   uint32_t lists_left = 0;
   std::string details;  // empty when nothing was left
   bool clean() const noexcept { return lists_left == 0; }
-  // Every list of the queue that is not retired.
+  // Adds every list of the queue that is not retired.
   void add_left(const Queue& queue);
 };
 
@@ -51,7 +51,7 @@ class Device : public RefCounted {
  public:
   const DeviceInfo& info() const noexcept { return info_; }
   DeviceId id() const noexcept { return info_.id; }
-  // Constant. First info().queues that take everything, then info().copy_queues.
+  // Constant. First the info().queues queues that take everything, then the info().copy_queues.
   std::span<const Ref<Queue>> queues() const noexcept { return queues_; }
 
   // Slow (a driver call): suballocate. Zero-sized buffers are refused.
@@ -69,19 +69,19 @@ class Device : public RefCounted {
   // A Point that is reached once the descriptor is readable.
   virtual Result<Point> import_point(UniqueFd descriptor, std::string name);
 
-  // What is told of lives on this device; null for one that wraps none.
+  // The probe that is told of lives on this device; null unless the device wraps another.
   virtual Ref<Probe> probe() const { return nullptr; }
 
-  // How long kernels run; null where the device cannot tell.
+  // Measures how long kernels run; null if the device cannot.
   virtual KernelProfile* profile() const { return nullptr; }
 
-  // None while it works; else why it is lost or closed.
+  // None while the device works; otherwise why it is lost or closed.
   virtual Failure lost() const = 0;
   // Refuses new work, lets lists in flight finish until the deadline, then fails what is pending
-  // and reports what could not be stopped. Holds drop where the device can touch nothing any more;
-  // what may still be touched is left alive for good. Idempotent; the destructor calls it with a
-  // bound of its own. What it drops may close the device again, and may own the last Ref to it:
-  // that call returns at once, with a report that says so.
+  // and reports what could not be stopped. Drops holds once the device can touch nothing of theirs
+  // any more; what it may still touch is left alive for good. Idempotent; the destructor calls it
+  // with its own time limit. Dropped objects may close the device again, and may own the last Ref
+  // to it: such a call returns at once, with a report that says so.
   virtual CloseReport close(sync::Deadline deadline) = 0;
 
  protected:

@@ -26,7 +26,7 @@ struct DeviceInfo {
   std::string name;         // "cpu", "vulkan:0"
   std::string description;  // for people: "host CPU, 2 threads"
   uint32_t queues = 1;
-  uint32_t copy_queues = 0;  // further ones, after those, that take copies and fills alone
+  uint32_t copy_queues = 0;  // further queues, after those, for copies and fills only
   Groups max_groups{0x7fffffff, 65535, 65535};  // their product fits in 63 bits
   uint32_t max_group_threads = 1024;            // of a kernel that counts threads
   ModuleForm module_form = ModuleForm::host_function;

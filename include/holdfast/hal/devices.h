@@ -15,10 +15,10 @@ namespace holdfast::hal {
 // HOLDFAST_ADVERSARY (the options: "seed=7,faults=alloc@3") and HOLDFAST_VALIDATE=1 put these
 // wrappers around a name that has none.
 Result<Ref<Device>> open_device(std::string_view name);
-// The name that HOLDFAST_DEVICE gives, else that of the best device there is; the CPU is always
+// The name that HOLDFAST_DEVICE gives, otherwise that of the best device found; the CPU is always
 // there.
 std::string default_device_name();
-// The device of that name.
+// Opens the device that default_device_name() names.
 Result<Ref<Device>> open_default_device();
 
 std::vector<DeviceListing> list_devices();

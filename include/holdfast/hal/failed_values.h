@@ -19,10 +19,10 @@ class FailedValues {
   FailedValues(const FailedValues&) = delete;
   FailedValues& operator=(const FailedValues&) = delete;
 
-  // Null where the value did not fail. Costs a walk over the failures of later values.
+  // Null if the value did not fail. Costs a walk over the failures of later values.
   const ListFailure* find(uint64_t value) const noexcept;
   void add_locked(uint64_t value, ListFailure failure);
-  // The newest one never happened: its value will be used again.
+  // Takes back the newest failure: its value will be used again.
   void withdraw_locked(uint64_t value);
 
  private:

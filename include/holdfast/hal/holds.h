@@ -27,7 +27,7 @@ class Holds {
     add_first(resource, owner);
   }
 
-  // So that the next n calls of add cannot fail.
+  // Makes room, so that the next n calls of add cannot fail.
   void reserve(size_t n) {
     if (held_.size() + n > held_.capacity())
       held_.reserve(std::max(2 * held_.capacity(), held_.size() + n));
@@ -35,7 +35,7 @@ class Holds {
   size_t size() const noexcept { return held_.size(); }
   auto begin() const noexcept { return held_.begin(); }
   auto end() const noexcept { return held_.end(); }
-  // Takes no longer than the holds themselves; keeps the storage for the next list.
+  // Cost: one drop for each hold. Keeps the storage for the next list.
   void clear() noexcept;
 
  private:

@@ -26,8 +26,8 @@ class HostTimeline final : public Timeline {
 
   // Resolves every value up to this one as reached. Going back is a UsageError.
   void signal(TimelineValue value);
-  // Resolves smaller values as reached and this one as failed. Without Damage, all is bad that its
-  // list writes.
+  // Resolves smaller values as reached and this one as failed. Without Damage, everything its list
+  // writes is bad.
   void fail(TimelineValue value, Failure cause, std::shared_ptr<const Damage> damage = nullptr);
   // Every value not resolved yet, present or future, fails with this cause; later calls of signal
   // and fail do nothing. The first cause stays.
@@ -43,7 +43,7 @@ class HostTimeline final : public Timeline {
     UniqueFd descriptor;
   };
   void resolve_locked(uint64_t value) HOLDFAST_REQUIRES(mutex_);
-  // What a simulation knows it by.
+  // Identifies this timeline to a simulation.
   uint64_t schedule_object() const noexcept;
   void wake_locked() HOLDFAST_REQUIRES(mutex_);
 
@@ -59,8 +59,8 @@ class HostTimeline final : public Timeline {
   std::vector<Exported> exported_ HOLDFAST_GUARDED_BY(mutex_);
 };
 
-// A descriptor that becomes readable once the Point is resolved, for Points that no device owns;
-// elsewhere a failure.
+// A descriptor that becomes readable once the Point is resolved. Only for Points that no device
+// owns; a failure for others.
 Result<UniqueFd> export_host_point(const Point& point);
 
 // A timeline with one value, reached once a file descriptor is readable.
@@ -76,7 +76,7 @@ class DescriptorTimeline final : public Timeline {
  private:
   PointState look(TimelineValue value, int timeout_ms) const noexcept;
   UniqueFd descriptor_;
-  Failure unreachable_;  // what a descriptor that cannot become readable answers
+  Failure unreachable_;  // set if the descriptor cannot become readable
   mutable std::atomic<bool> reached_{false};
 };
 

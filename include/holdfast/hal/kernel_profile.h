@@ -13,7 +13,7 @@
 
 namespace holdfast::hal {
 
-// How long kernels ran, while somebody wants to know. Thread-safe.
+// Measures how long kernels run, while enabled. Thread-safe.
 class KernelProfile {
  public:
   // One relaxed load.
@@ -21,7 +21,7 @@ class KernelProfile {
   // Switching it on forgets what was measured before.
   void enable(bool on);
   void add(const std::string& kernel, uint64_t dispatches, sync::Duration time);
-  // The one that took longest first.
+  // Longest first.
   std::vector<KernelTime> times() const;
 
  private:

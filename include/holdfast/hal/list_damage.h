@@ -11,20 +11,20 @@
 
 namespace holdfast::hal {
 
-// Follows one list on its way through a device: which commands must not run, because bytes that
-// they read are bad, and which bytes are bad in the end. For devices that learn of failures before
-// the commands that depend on them run; one that does not fails its list as a whole.
+// Follows one list through a device. Says which commands must not run, because bytes that they read
+// are bad, and which bytes are bad in the end. For devices that learn of a failure before the
+// commands that depend on it run; other devices fail the list as a whole.
 //
 //   ListDamage damage(work);
 //   damage.wait_failed(...);          for each failed wait, once all of them are resolved
 //   if (!damage.forbids_all())        wave after wave:
-//     damage.enter(command)           before each command; where it says no, the command does not
-//     run damage.fail(command, cause)     for each that failed
-//   timeline.fail(value, damage.finish())    or signal, where that is none
+//     damage.enter(command)           before each command; if false, do not run it
+//     damage.fail(command, cause)     for each command that failed
+//   timeline.fail(value, damage.finish())    or signal, if finish() returns no failure
 //
-// A command reads and writes what it declares, whatever its grid. Its writes are bad where it
-// failed itself or where a byte that it reads is bad; bytes that a good one overwrites are good
-// again. Commands of a wave do not conflict, so the order in which they run makes no difference.
+// A command reads and writes what it declares, whatever its grid. Its writes are bad if it failed
+// or if a byte that it reads is bad. Bytes that a good command overwrites are good again. Commands
+// of a wave do not conflict, so the order in which they run makes no difference.
 //
 // Costs nothing while nothing fails. Not thread-safe.
 class ListDamage {
@@ -34,22 +34,22 @@ class ListDamage {
 
   // Wait number `index` of the work has failed like this; does nothing for an order wait.
   void wait_failed(size_t index, const ListFailure& failure);
-  // Whether nothing of the list may run: a failed data wait names no bytes, and neither does the
-  // failure.
+  // Whether no command of the list may run, because neither a failed data wait nor its failure
+  // names bytes.
   bool forbids_all() const noexcept { return static_cast<bool>(whole_); }
-  // Whether bytes are bad. While none are, enter() always says yes.
+  // Whether any bytes are bad. While none are, enter() always returns true.
   bool any() const noexcept { return !bad_.empty(); }
 
-  // In recorded order, each command once, with all failures of the waves before it known. Whether
-  // it may run.
+  // Whether the command may run. Call it once for each command, in recorded order, when all
+  // failures of earlier waves are known.
   [[nodiscard]] bool enter(const Command& command) {
     return bad_.empty() || enter_damaged(command);
   }
   // A command that was entered has failed.
   void fail(const Command& command, const Failure& cause);
 
-  // How the list ends; none: well. The cause is that of the first command, in recorded order, that
-  // failed or could not run.
+  // How the list ends; none if it ends well. The cause is that of the first command, in recorded
+  // order, that failed or could not run.
   ListFailure finish();
 
  private:

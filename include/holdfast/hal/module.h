@@ -55,13 +55,13 @@ enum class SpirvBindings : uint8_t {
   addresses     // by 64-bit addresses, for devices that have them: least work for the host
 };
 
-// SPIR-V for Vulkan, with one compute entry point of the name. Its group size is its own.
+// SPIR-V for Vulkan, with one compute entry point of the given name. The module sets its own group
+// size.
 //
-// Parameters, with `descriptors`: up to kMaxPushBytes of them are the push constants from byte 0
-// on; more of them are a read-only storage buffer, at the binding after the last.
-// With `addresses` there is one block: the address of each binding, 8 bytes each, then the
-// parameters. Up to kMaxPushBytes of it are the push constants; of a larger block they hold the
-// address.
+// With `descriptors`, up to kMaxPushBytes of parameters are the push constants from byte 0 on.
+// Larger parameters are a read-only storage buffer at the binding after the last. With `addresses`
+// there is one block: the address of each binding, 8 bytes each, then the parameters. A block of up
+// to kMaxPushBytes is the push constants; for a larger block they hold its address.
 struct SpirvModule {
   static constexpr Bytes kMaxPushBytes{128};  // what every Vulkan device has
 

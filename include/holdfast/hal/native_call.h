@@ -28,9 +28,9 @@ struct NativeCall {
   std::span<const std::span<std::byte>> host_bindings;
   std::span<const NativeBinding> native_bindings;
 };
-// Must not submit to the queue it runs on: that is answered with an error. May throw: the list
-// fails. On the CPU the callback's writes, and what depends on them, are bad then; on Vulkan all
-// that the list writes is, since what the callback has recorded cannot be taken back.
+// Must not submit to the queue it runs on: that is refused with an error. May throw: the list then
+// fails. On the CPU, the callback's writes and what depends on them are then bad. On Vulkan,
+// everything the list writes is bad, since what the callback has recorded cannot be taken back.
 using NativeCallback = std::function<void(const NativeCall&)>;
 
 }  // namespace holdfast::hal

@@ -18,10 +18,10 @@ struct PipelineDesc {
   Bytes parameter_bytes{};  // how many every dispatch gives
 };
 
-// Whether a kernel's interface is within the limits above.
+// A failure if the kernel exceeds kMaxBindings or kMaxParameterBytes.
 Failure check_limits(const PipelineDesc& desc);
 
-// What of a Buffer a kernel can be given.
+// Which ranges of a Buffer a kernel can bind.
 struct BindingLimits {
   Bytes alignment{1};          // of a range's offset in its Buffer; a power of two
   Bytes length{~uint64_t{0}};  // of one range at most

@@ -21,7 +21,7 @@ struct SlotNeed {
   bool overwrites = false;
 };
 
-// A sealed list, submitted many times with other bindings and parameters. Immutable and
+// A sealed list, submitted many times with different bindings and parameters. Immutable and
 // thread-safe. It holds what its list holds, and is a user of it if the list was
 // (CommandList::keep_users); each replay holds the Program.
 class Program : public Resource {
@@ -30,7 +30,7 @@ class Program : public Resource {
   std::span<const SlotNeed> slots() const noexcept { return slots_; }
   // What its commands bind without a slot.
   std::span<const BoundRange> fixed_bindings() const noexcept { return fixed_; }
-  // Of these, what every replay writes before it reads it: the program's own scratch.
+  // The fixed bindings that every replay writes before it reads them: the program's own scratch.
   struct Overwritten {
     Allocation* allocation = nullptr;
     ByteRange range;
@@ -57,8 +57,8 @@ Failure check_sealable(const CommandList& list, DeviceId device);
 
 // A list that runs `program` once, for Queue::submit. UsageError where a slot lacks a binding, is
 // too short, is given less access than the Program needs, or where two slots, or a slot and a fixed
-// binding, overlap and one of them is written: the Program's barriers were placed without knowing
-// of that.
+// binding, overlap and one of them is written, since the Program's barriers do not account for
+// that.
 CommandList make_replay(const DeviceInfo& device, const Ref<Program>& program,
                         std::span<const Binding> slots, std::span<const std::byte> parameters,
                         std::string name, LaneId lane = LaneId::next());

@@ -26,7 +26,7 @@ struct Work {
   const Command* only = nullptr;
   Point point;
   std::span<const Wait> waits;
-  // The queue it was submitted to by its user.
+  // The queue that the user submitted it to.
   const Queue* queue = nullptr;
   // What the data waits are about; see AwaitedBytes.
   std::span<const AwaitedBytes> awaited{};
@@ -43,21 +43,21 @@ struct Submission {
   Work work;              // the above, as the backend sees it
 };
 
-// What one look at a queue found finished, to be dropped by the caller where no lock is held.
+// What one look at a queue found finished. The caller drops it while holding no lock.
 using Retired = std::vector<std::unique_ptr<Submission>>;
 
 // Where lists are submitted, in order. Lists of one queue execute in submission order, as if a
 // barrier stood between them. Across queues, order exists only through waits. A list's Point
-// resolves only after those of all it waits for have, also where the list itself fails early: so a
-// finished list vouches for all before it. A Point that failed says with its damage() which bytes
-// are bad; the list's other writes are good.
+// resolves only after every Point that it waits for, even if the list itself fails early. A
+// finished list therefore vouches for everything before it. The damage() of a failed Point says
+// which bytes are bad; the list's other writes are good.
 //
-// The queue keeps every list it was given until retire() has seen its Point resolved. That is done
-// here, above the backend, and a backend cannot forget it. Thread-safe.
+// The queue keeps every list it was given until retire() has seen its Point resolved. This is done
+// here, above the backend, so that no backend can forget it. Thread-safe.
 class Queue : public RefCounted {
  public:
-  // Having the turn is what allows to submit. It is held while a value is taken and the list is
-  // translated and handed to the device; recording, query and retire() never need it.
+  // Only the task that has the turn may submit. The turn is held while a value is taken and the
+  // list is translated and handed to the device; recording, query and retire() never need it.
   class Turn {
    public:
     Turn(Turn&& other) noexcept : queue_(std::move(other.queue_)) {}
@@ -75,10 +75,10 @@ class Queue : public RefCounted {
   DeviceId device() const noexcept { return device_; }
   const Ref<Timeline>& timeline() const noexcept { return timeline_; }
 
-  // Nothing where the turn is taken. UsageError for a `native` callback of this queue.
+  // Returns nothing if the turn is taken. UsageError for a `native` callback of this queue.
   std::optional<Turn> try_take_turn();
-  // Blocks until it is free or the deadline has passed. UsageError where that could never be: for
-  // a `native` callback of this queue, and for a task that has the turn already.
+  // Blocks until the turn is free or the deadline has passed. UsageError if it could never become
+  // free: for a `native` callback of this queue, and for a task that has the turn already.
   std::optional<Turn> take_turn(sync::Deadline deadline = sync::Deadline::never());
 
   // On success the list is consumed, its Ticket has its Point, and all of it is kept until retired.
@@ -134,10 +134,11 @@ class Queue : public RefCounted {
   // The backend's part: accept the work for execution and return at once. The object stays alive
   // and unchanged until its value is resolved on the timeline; the backend frees none of it. Called
   // with the turn held. A failure means that nothing was accepted; the value is then used for the
-  // next submission. A list whose commands fail has a Point that fails, with the Damage where the
-  // backend can tell (ListDamage computes it): then its other commands run.
+  // next submission. If commands of a list fail, its Point fails. A backend that can tell which
+  // bytes are bad gives the Damage too (ListDamage computes it) and runs the other commands.
   virtual Failure execute(const Work& work) = 0;
-  // For a queue that wraps another: execute() of that one, whose own submit() nobody calls then.
+  // For a queue that wraps another: calls the inner queue's execute(), whose own submit() nobody
+  // calls.
   static Failure hand_on(Queue& inner, const Work& work) { return inner.execute(work); }
 
  private:

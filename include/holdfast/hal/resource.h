@@ -19,8 +19,8 @@ class KeptResource;
 
 // Anything a device may touch. It has two counts. Users (Refs: arrays, nodes, maps, caches) say
 // whether somebody can still ask for it; holds (lists) only keep it from destruction. Without users
-// it is dead, which on_dead() tells once; without users and holds it is destroyed, on whichever
-// thread dropped the last. Nothing can bring a dead Resource back.
+// it is dead, and on_dead() is called once. Without users and holds it is destroyed, on the thread
+// that dropped the last of them. Nothing can bring a dead Resource back.
 class Resource {
  public:
   Resource(const Resource&) = delete;

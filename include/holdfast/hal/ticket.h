@@ -45,8 +45,8 @@ class Ticket final : public RefCounted {
   // Why it failed, once it is over; none where it succeeded, and none before.
   Failure failure() const { return is_over() ? failure_ : Failure(); }
   bool has_failed() const noexcept { return is_over() && failure_; }
-  // Why some of these bytes, which the list writes, are bad, once it is over; none where they are
-  // good. Where nobody could tell which bytes of a failed list are, all of them are bad.
+  // Why some of these bytes, which the list writes, are bad: known once the list is over, none if
+  // they are good. If nobody could tell which bytes of a failed list are bad, all of them are.
   Failure failure_of(ResourceId allocation, ByteRange range) const;
 
   // Each is called once, by the one who made the change: the queue or the owner of the list.
@@ -66,9 +66,9 @@ class Ticket final : public RefCounted {
   std::shared_ptr<const Damage> damage_;
 };
 
-// A small set of Tickets: "when all of this is done". Of each lane it keeps the newest ticket and,
-// while that one may still be abandoned, the newest submitted one: lists of a lane finish in order.
-// Not thread-safe.
+// A small set of Tickets: "when all of this is done". Lists of a lane finish in order, so it keeps
+// only the newest ticket of each lane and, while that one may still be abandoned, the newest
+// submitted one. Not thread-safe.
 class Frontier {
  public:
   // Cost: a scan of the set, which has at most two tickets a lane and, once pruned, beyond a few,

@@ -45,17 +45,17 @@ class Timeline : public RefCounted {
   virtual PointState query(TimelineValue value) const noexcept = 0;
   // The cause of a failed value; none for others.
   virtual Failure failure(TimelineValue value) const = 0;
-  // The bytes that a failed value's list left bad; all others that it writes are good. Null where
-  // the value did not fail, and where nobody can tell: then all that its list writes is bad.
+  // The bytes that a failed value's list left bad; all others that it writes are good. Null if the
+  // value did not fail, or if nobody can tell: then everything its list writes is bad.
   virtual std::shared_ptr<const Damage> damage([[maybe_unused]] TimelineValue value) const {
     return nullptr;
   }
-  // Whether a list with this value was submitted: only then does its Point exist, and can be waited
-  // for by lists. Always true where no device owns the timeline.
+  // Whether a list with this value was submitted: only then does its Point exist, and lists can
+  // wait for it. Always true if no device owns the timeline.
   bool was_issued(TimelineValue value) const noexcept {
     return !device_ || value.value <= issued_.load(std::memory_order_acquire);
   }
-  // Called by the queue that owns it.
+  // Called by the queue that owns the timeline.
   void note_issued(TimelineValue value) noexcept {
     issued_.store(value.value, std::memory_order_release);
   }
@@ -93,10 +93,9 @@ struct Point {
 std::string to_string(const Point& point);
 
 enum class WaitKind {
-  // The list reads what the other wrote. Where that is bad, the commands that read it do not run
-  // and
-  // fail with the same cause, and so does this list; others of its commands run, where the device
-  // can tell them apart. A failure without Damage is one of the whole list.
+  // The list reads what the other list wrote. Commands that read bad bytes do not run and fail with
+  // the same cause, and so does this list. Its other commands run, if the device can tell them
+  // apart. A failure without Damage is one of the whole other list.
   data,
   order  // the list must only come later: met by reached and by failed
 };
@@ -106,13 +105,13 @@ struct Wait {
   friend bool operator==(const Wait&, const Wait&) = default;
 };
 
-// Bytes that a data wait is about: those that the list uses as the other list left them. A wait for
-// which none are named is about all that its list reads; of one for which some are, only these
-// count, since another list may have overwritten the rest.
+// Bytes that a data wait is about: those that the list uses as the other list left them. If none
+// are named for a wait, it is about everything that its list reads. If some are, only those count,
+// since another list may have overwritten the rest.
 struct AwaitedBytes {
   uint32_t wait = 0;  // its place among the list's waits
-  // The list answers for these bytes from now on: where it neither reads nor overwrites them, it
-  // fails all the same, and hands the damage on.
+  // The list answers for these bytes from now on: if they are bad, it fails and hands the damage
+  // on, even if it neither reads nor overwrites them.
   bool answers = false;
   ResourceId allocation;
   ByteRange range;

@@ -28,8 +28,8 @@ enum class ArgumentGroup : uint8_t { input, in_place, output };
 // What math functions and the optimizer may do. Fast: as -ffast-math; the body sees __FAST_MATH__.
 enum class MathMode : uint8_t { safe, fast };
 
-// Text that one kind of device takes as it is, or a finished module: what exists already, or what
-// the kernel language cannot say. Used instead of the body on devices that take it.
+// Text or a finished module for one kind of device: existing code, or what the kernel language
+// cannot express. Devices that take it use it instead of the body.
 enum class NativeKind : uint8_t { cpp, cuda, glsl, spirv, ptx, cubin };
 const char* to_string(NativeKind kind);
 
@@ -42,18 +42,19 @@ struct Native {
   // in_place, outputs.
   std::vector<std::string> bindings{};
   hal::SpirvBindings reaches = hal::SpirvBindings::descriptors;  // glsl, spirv
-  // glsl, spirv: names of the specialization constants with the ids 0, 1, ... A text has the other
+  // glsl, spirv: names of the specialization constants with the ids 0, 1, ... Text sees the other
   // constants of a call as macros: 0 and 1 for bool, the type's name for a dtype.
   std::vector<std::string> constants{};
-  // The threads of its group, which a call must give as its threadgroup. Of glsl and spirv it is
-  // read from the module, and may be left out here; of others, left out, it is not checked.
+  // The threads of one group; a call's threadgroup must be the same. For glsl and spirv it is read
+  // from the module and may be left out here. For other kinds, a size that is left out is not
+  // checked.
   std::optional<Size3> threadgroup{};
 };
 
 // A kernel as its author writes it: plain data. The body is the inside of a function, in the
-// language of docs/kernels.md; arguments are known in it by these names. Each input, in_place and
+// language of docs/kernels.md, and sees its arguments by these names. Each input, in_place and
 // output `x` is a pointer to its elements (a 0-d input: a plain value), and `x_shape`, `x_strides`
-// and `x_ndim` exist where body uses them as whole identifiers.
+// and `x_ndim` exist if the body uses them as whole identifiers.
 struct Definition {
   std::string name{};
   std::vector<std::string> inputs{};
@@ -63,22 +64,22 @@ struct Definition {
   std::string header{};                 // before it, at namespace scope: helpers, templates, macros
   bool atomic_outputs = false;          // outputs are pointers to atomic<T>
   MathMode math = MathMode::safe;
-  // Where the body is; with an empty source it is read from there. Messages and debuggers name it.
+  // The file that has the body; it is read if `source` is empty. Messages and debuggers name it.
   std::string file{};
   std::vector<Native> natives{};
-  // For who calls it with arrays: inputs that are not row-contiguous are copied first, unless the
-  // call says otherwise. See holdfast::KernelCall; launches take arrays as they lie.
+  // For calls with arrays: inputs that are not row-contiguous are copied first, unless the call
+  // says otherwise (see holdfast::KernelCall). Launches take arrays as they lie.
   bool ensure_row_contiguous = true;
   bool verbose = false;  // generated text is logged when it is compiled (topic kernels)
 };
 
-// What is wrong with a definition, as a sentence: a name that is no identifier, is reserved or
-// given twice; no output; no body; too many arguments; a native of unknown bindings. Cheap; nothing
-// is compiled.
+// What is wrong with a definition, as a sentence: a name that is not an identifier, is reserved or
+// is given twice; no output; no body; too many arguments; a native with unknown bindings. Cheap;
+// nothing is compiled.
 Failure check(const Definition& definition);
 
-// Whether kernel text cannot use it as a name: keywords, what the language defines, and everything
-// that begins with hf_ or with two underscores.
+// Whether kernel text must not use this name: keywords, names that the language defines, and
+// everything that begins with hf_ or with two underscores.
 bool is_reserved(std::string_view name);
 bool is_identifier(std::string_view name);
 

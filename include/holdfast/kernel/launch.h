@@ -39,7 +39,8 @@ struct ArrayRef {
 
 using Launch = LaunchOf<ArrayRef>;
 
-// UsageError for a threadgroup that is empty or larger than the device allows: it says the limit.
+// UsageError for a threadgroup that is empty or larger than the device allows; the message gives
+// the limit.
 void check_threadgroup(const Kernel& kernel, std::string_view label, const Size3& threadgroup,
                        const hal::DeviceInfo& device);
 
@@ -53,18 +54,19 @@ class KernelRuntime {
   KernelRuntime(const KernelRuntime&) = delete;
   KernelRuntime& operator=(const KernelRuntime&) = delete;
 
-  // Compiles what is missing, then records the dispatches that run it, all or none; usually there
-  // is one. An output whose elements have gaps between them keeps what lies there, and so counts as
-  // read too. UsageError before anything is compiled or recorded: an argument of another count, a
-  // shape that does not fit in its memory, a threadgroup that is empty or larger than the device
-  // allows, an output that shares bytes with another argument, and all that check() finds. A
-  // constant that nothing uses changes nothing, and is noted once (topic kernels). Compile errors:
-  // see Target. UsageError, too, for a threadgroup other than the native's own. Nothing is recorded
-  // then.
+  // Compiles what is missing, then records the dispatches that run the kernel (usually one), all or
+  // none. An output with gaps between its elements keeps the bytes in the gaps, and so counts as
+  // read too. UsageError, before anything is compiled or recorded, for a wrong number of arguments,
+  // a shape that does not fit in its memory, a threadgroup that is empty or larger than the device
+  // allows, an output that shares bytes with another argument, and everything that check() finds.
+  // UsageError also for a threadgroup other than the native's own. Compile errors: see Target.
+  // Nothing is recorded after an error. A constant that nothing uses changes nothing, and is noted
+  // once (topic kernels).
   void launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch);
   void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch);
 
-  // Compiles ahead, in parallel. A Failure for each signature, in order; none where it is there.
+  // Compiles ahead, in parallel. Returns one Failure for each signature, in order: none if its
+  // variant is ready.
   std::vector<Failure> warm_up(const Kernel& kernel, std::span<const CallSignature> signatures);
   // The text that the call would be compiled from, with its preamble.
   std::string generated_text(const Kernel& kernel, const CallSignature& signature) const;
@@ -74,17 +76,17 @@ class KernelRuntime {
   void clear();
   void set_limits(CacheLimits limits);
 
-  // For the other parts of Holdfast, which may compile at another time than they record; see
-  // Resolver. The variant must be the launch's.
+  // For other parts of Holdfast, which may compile and record at different times; see Resolver.
+  // `variant` must be the launch's own.
   void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch,
               const Variant& variant);
-  // Only compiles: the variant that such a launch would use.
+  // Only compiles, and returns the variant that the launch would use.
   Ref<const Variant> prepare(const Kernel& kernel, const Launch& launch);
   VariantCache& cache() noexcept { return *cache_; }
 
  private:
   friend class Resolver;
-  // What finds it in cache(). UsageError for arguments of another count.
+  // The launch's key in cache(). UsageError for a wrong number of arguments.
   SignatureKey key(const Kernel& kernel, const Launch& launch) const;
   // What cache().get() takes. Keeps nothing of the launch.
   std::function<Result<CompileJob>()> job_maker(const Kernel& kernel, const Launch& launch);

@@ -16,7 +16,7 @@ class Target;
 
 namespace holdfast::kernel {
 
-// Of compiled kernels in memory.
+// Limits on compiled kernels in memory.
 struct CacheLimits {
   size_t variants = 4096;
   Bytes bytes = 256_MiB;
@@ -27,9 +27,9 @@ struct CacheStats {
   uint64_t misses = 0;  // had to look further: one of the four below
   uint64_t shared = 0;  // found by content: another kernel object or spelling had made it
   uint64_t disk_hits = 0;
-  uint64_t compiles = 0;          // of the compiler, that succeeded
+  uint64_t compiles = 0;          // that succeeded
   uint64_t failures = 0;          // that failed, also where waiters shared them
-  uint64_t waits = 0;             // calls that waited for a compile of another's
+  uint64_t waits = 0;             // calls that waited for another call's compile
   uint64_t evictions = 0;         // dropped because of the limits
   sync::Duration compile_time{};  // of all compiles, failed ones too
   size_t variants = 0;            // now

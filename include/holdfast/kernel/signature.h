@@ -24,8 +24,8 @@ struct Constant {
   friend bool operator==(const Constant&, const Constant&) = default;
 };
 
-// A run-time value of a kernel parameter: no new variant. C++ types keep their width, except that
-// double, which most GPUs lack, is float32; of_float64 makes one.
+// A run-time value of a kernel parameter; it makes no new variant. C++ types keep their width,
+// except that a double becomes float32, since most GPUs lack double; of_float64 makes a float64.
 struct Scalar {
   Dtype dtype = Dtype::int32;
   uint64_t bits = 0;  // the low bytes, as the dtype lays them out
@@ -57,13 +57,13 @@ struct ParamType {
 
 struct ArgumentType {
   Dtype dtype = Dtype::float32;
-  // Dimensions. A variant depends on them only where the kernel uses the argument's shape, strides
-  // or ndim, and on whether they are zero; elsewhere callers may give any.
+  // The number of dimensions. A variant depends on whether it is zero. It depends on the exact rank
+  // only if the kernel uses the argument's shape, strides or ndim; otherwise callers may give any.
   uint32_t rank = 1;
   friend bool operator==(const ArgumentType&, const ArgumentType&) = default;
 };
 
-// All that a call adds to a definition to decide its code.
+// Everything that a call adds to a definition to decide its code.
 struct CallSignature {
   std::vector<ArgumentType> inputs{};
   std::vector<ArgumentType> outputs{};
@@ -75,16 +75,16 @@ struct CallSignature {
 
 inline constexpr uint32_t kMaxRank = 8;
 
-// What is wrong with calling a checked definition like this, as a sentence: a count that differs; a
+// What is wrong with this call of a checked definition, as a sentence: a count that differs; a
 // param that is unknown (neither body, header nor natives use the name); a constant or param whose
-// name is given twice, reserved or an argument's; a rank above kMaxRank; a 0-d output is fine.
+// name is given twice, reserved or an argument's; a rank above kMaxRank. A 0-d output is fine.
 Failure check(const Definition& definition, const CallSignature& signature);
-// The part of it that looks at the names of constants and params alone.
+// The part of check() that looks only at the names of constants and params.
 Failure check_names(const Definition& definition, std::span<const std::string_view> constants,
                     std::span<const std::string_view> params);
 
-// The constants that neither body, header nor natives name; none where a finished module, which
-// shows no names, is among the natives. Borrows the signature.
+// The constants that neither body, header nor natives name. None if the natives include a finished
+// module, since modules show no names. Borrows the signature.
 std::vector<const Constant*> unused_constants(const Definition& definition,
                                               const CallSignature& signature);
 

@@ -21,22 +21,23 @@ class Stream;
 
 struct StreamOptions {
   std::string name{};
-  // Which queue; by default streams take turns over all of them.
+  // The queue to submit to; by default new streams go to all queues in turn.
   std::optional<uint32_t> queue{};
 };
 
 // The runtime of one device: its memory, its streams, what is in flight. Ref-counted; Streams and
 // Maps keep it alive, Allocations and work in flight do not. Thread-safe.
 //
-// Dropping the last Ref, calling close(), or leaving main closes it: it stops the reaper, abandons
-// what was not submitted, lets work in flight finish up to Options::shutdown_bound, reports what it
-// had to leave (log topic shutdown), and from then on every call but stats, who_holds_what and wait
-// raises ClosedError and drops call no driver. Threads that outlive main and do not catch that are
-// ended alone (sync::at_exit). In a forked child every call raises UsageError and drops do nothing.
+// Dropping the last Ref, calling close(), or leaving main closes the Context. Closing stops the
+// reaper, abandons what was not submitted, lets work in flight finish up to
+// Options::shutdown_bound, and reports what it had to leave (log topic shutdown). From then on
+// every call except stats, who_holds_what and wait raises ClosedError, and drops call no driver. A
+// thread that outlives main and does not catch that error is ended alone (sync::at_exit). In a
+// forked child every call raises UsageError and drops do nothing.
 class Context final : public RefCounted {
  public:
-  // Takes the device over: one device serves one Context, which closes it. EnvironmentError where a
-  // variable cannot be read.
+  // Takes over the device: one device serves one Context, and the Context closes it.
+  // EnvironmentError if an environment variable cannot be read.
   static Ref<Context> create(Ref<hal::Device> device,
                              Options options = Options::from_environment());
   ~Context() override;
@@ -44,41 +45,40 @@ class Context final : public RefCounted {
   const Ref<hal::Device>& device() const noexcept { return device_; }
   // UsageError for a queue that the device does not have.
   Ref<Stream> new_stream(StreamOptions options = {});
-  // Raises what the device answers.
+  // Raises the device's failure.
   Ref<hal::Pipeline> create_pipeline(hal::PipelineDesc desc);
 
-  // For a first user not known yet; see Stream::allocate.
+  // Memory whose first user is not known yet; see Stream::allocate.
   Ref<hal::Allocation> allocate(Bytes size, std::string name = {},
                                 hal::MemoryKind kind = hal::MemoryKind::device,
                                 const std::source_location& site = std::source_location::current());
-  // The device uses the caller's memory in place. The deleter runs once, when nothing can touch it
-  // any more, also when the import is refused.
+  // The device uses the caller's memory in place. The deleter runs once: when nothing can touch the
+  // memory any more, or when the import is refused.
   Ref<hal::Allocation> import(hal::ExternalMemory memory);
   // Points that the host signals.
   Ref<hal::HostTimeline> new_host_timeline(std::string name);
 
   // Waits for one Point, of this device or any other. Returns when it is reached; raises its
-  // failure, also where its device is gone.
+  // failure, even if its device is gone.
   void wait(const hal::Point& point, const WaitLimit& limit = {});
-  // Every stream: submits what was recorded and waits for all of it, also for what streams that are
-  // gone have submitted. Raises the first failure of a living stream's last list.
+  // Submits what every stream has recorded and waits for all of it, including work of streams that
+  // are gone. Raises the first failure of a living stream's last list.
   void synchronize(const WaitLimit& limit = {});
 
-  // Drops the holds of every list that is finished and returns their number. Never blocks. The
-  // runtime does it on every submit, wait, readback and slow allocation, and the reaper when nobody
-  // calls: users need not.
+  // Drops the holds of every finished list and returns the number of these lists. Never blocks.
+  // Users need not call it: the runtime retires on every submit, wait, readback and slow
+  // allocation, and the reaper does when nobody calls.
   size_t retire();
   // Gives free memory back to the device.
   void trim();
-  // Zero: the device's own limit. Lowering it takes nothing away; it binds what is asked for from
-  // now on.
+  // Zero: the device's own limit. A lower limit takes no memory away; it applies to later requests.
   void set_memory_limit(Bytes limit);
   // How much free memory is kept for later requests, as far as whole blocks can be given back; by
   // default the runtime decides. Takes effect at once.
   void set_cache_limit(Bytes limit);
   // Cheap; any thread.
   RuntimeStats stats() const;
-  // Walks everything: for reports.
+  // For reports: walks everything.
   Snapshot who_holds_what() const;
 
   // Idempotent.

@@ -11,9 +11,9 @@ namespace holdfast::runtime {
 
 class Context;
 
-// Host access to a range, for a scope. While it lives it is a user of the Allocation and keeps the
-// Context alive, and binding the range in conflict with it is a UsageError that names it. Movable;
-// belongs to one task at a time.
+// Host access to a range, for a scope. While it lives, it is a user of the Allocation and keeps the
+// Context alive. A binding that conflicts with the map raises a UsageError that names the map.
+// Movable; belongs to one task at a time.
 class Map {
  public:
   Map(Map&& other) noexcept;

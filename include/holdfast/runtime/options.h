@@ -14,22 +14,23 @@ struct Options {
   // Device memory that the Context may have at once, pooled ranges included
   // (HOLDFAST_MEMORY_LIMIT).
   Bytes memory_limit{};
-  // Whether that came from the variable: for the advice when memory runs out.
+  // Whether memory_limit came from the variable; shapes the advice when memory runs out.
   bool memory_limit_from_environment = false;
-  // Device buffers that it may have at once; imported memory is not counted.
+  // Device buffers that the Context may have at once; imported memory is not counted.
   uint32_t object_limit = 0;
 
-  // What may wait for the device: dead ranges whose last list is not over. Beyond it, the next
-  // transaction waits for the oldest submission (HOLDFAST_DEFERRED_LIMIT).
+  // How much may wait for the device: dead ranges whose last list is not over. Beyond the limit,
+  // the next transaction waits for the oldest submission (HOLDFAST_DEFERRED_LIMIT).
   Bytes deferred_limit = 256_MiB;
   uint32_t deferred_objects = 65536;
   // Lists in flight, over all streams. A few milliseconds of the shortest launches: bench row
-  // workload4_keeps_up shows that a device which keeps up is then never waited for.
+  // workload4_keeps_up shows that the host then never waits for a device that keeps up.
   uint32_t max_in_flight = 4096;
 
   // How long closing lets work in flight finish before it reports what it had to leave.
   sync::Duration shutdown_bound = std::chrono::seconds(10);
-  // Retires finished work while nobody calls. Off only in tests that count retirements.
+  // A thread that retires finished work while nobody calls. Off only in tests that count
+  // retirements.
   bool reaper = true;
 
   // Defaults, overridden by the environment. EnvironmentError names a variable that cannot be read.

@@ -12,8 +12,9 @@
 namespace holdfast::runtime {
 
 // Records commands once, with the barriers they need, to be sealed into a Program that
-// Stream::replay runs. Distinct slots are taken to be distinct memory, which each replay checks.
-// What is bound without a slot is used by the Program as long as it lives. Belongs to one task.
+// Stream::replay runs. Distinct slots are assumed to be distinct memory; each replay checks that.
+// The Program is a user of what it binds without a slot for as long as it lives. Belongs to one
+// task.
 class ProgramRecorder {
  public:
   ProgramRecorder(Ref<Context> context, std::string name);
@@ -22,7 +23,7 @@ class ProgramRecorder {
                 const hal::Parameters& parameters, hal::Groups groups, std::string_view label = {});
   void copy(const hal::Binding& from, const hal::Binding& to, std::string_view label = {});
   void fill(const hal::Binding& to, std::byte value, std::string_view label = {});
-  // Raises what the device refuses. The recorder is used up: it records nothing any more.
+  // Raises the failure if the device refuses. The recorder cannot be used any more afterwards.
   Ref<hal::Program> seal();
 
  private:

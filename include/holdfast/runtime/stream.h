@@ -16,10 +16,10 @@ class Recorder;
 
 namespace holdfast::runtime {
 
-// What users see of a queue: they record into it and it keeps every promise about order and
-// lifetime. Recorded commands behave as if executed one after another, in recorded order; across
-// streams, as if each binding waited for the last one that conflicts with it. Any thread may use
-// any stream. Several streams may share a queue.
+// The user's side of a queue: users record into a Stream, and it keeps every promise about order
+// and lifetime. Recorded commands behave as if executed one after another, in recorded order.
+// Across streams, each binding behaves as if it waited for the last one that conflicts with it. Any
+// thread may use any stream. Several streams may share a queue.
 //
 // Keeps its Context alive. Dropping the last Ref submits what was recorded.
 class Stream final : public RefCounted {
@@ -29,10 +29,10 @@ class Stream final : public RefCounted {
   const std::string& name() const noexcept;
   const Ref<Context>& context() const noexcept { return context_; }
 
-  // Recording. Each of these is a transaction of one command; begin() opens one of several. Nothing
-  // runs before flush(), a wait, or the budget submits the list. Errors: UsageError names the
-  // object and the limit; where a binding reads bytes that a failure left bad, its cause is raised.
-  // Nothing is recorded then, and the stream stays usable.
+  // Recording. Each call is a transaction of one command; begin() opens a transaction of several.
+  // Nothing runs until flush(), a wait, or the budget submits the list. A UsageError names the
+  // object and the limit. A binding that reads bytes which a failure left bad raises the cause of
+  // that failure. In both cases nothing is recorded, and the stream stays usable.
   void dispatch(const Ref<hal::Pipeline>& pipeline, std::span<const hal::Binding> bindings,
                 const hal::Parameters& parameters, hal::Groups groups, std::string_view label = {});
   void copy(const hal::Binding& from, const hal::Binding& to, std::string_view label = {});
@@ -41,48 +41,49 @@ class Stream final : public RefCounted {
               std::string_view label = {});
   Transaction begin();
 
-  // Copies bytes of another device's memory, which `source` is a stream of, without blocking the
-  // host: in order after what was recorded here and on `source`, both of which are submitted. `to`
-  // is written by a list of its own. Where the bytes turn out to be bad, or their device is closed
-  // before they could be read, `to` is bad, with that cause. The transfer holds what it reads and
-  // keeps the source's Context open until it is over.
+  // Copies bytes from the memory of another device without blocking the host; `source` is a stream
+  // of that device. The copy comes after everything recorded here and on `source`, and both are
+  // submitted. A list of its own writes `to`. If the bytes turn out to be bad, or their device is
+  // closed before they could be read, `to` is bad, with that cause. The transfer holds what it
+  // reads and keeps the source's Context open until it is over.
   //
-  // The host carries the bytes, through memory of both devices that it reaches. `unchanged`, where
-  // given, keeps others from writing to `from` for as long as it lives: then no copy is made on the
-  // source where the host reaches that memory, and the transfer keeps `unchanged` instead. Waits,
-  // accounted, only for the budget of either device.
+  // The host carries the bytes, through memory of both devices that it can reach. `unchanged`, if
+  // given, keeps others from writing to `from` for as long as it lives. If the host can reach that
+  // memory, no copy is then made on the source, and the transfer keeps `unchanged` instead. Waits
+  // only for the budget of either device; these waits are accounted.
   void copy_from(Stream& source, const hal::Binding& from, const hal::Binding& to,
                  std::shared_ptr<const void> unchanged = nullptr, std::string_view label = {});
 
-  // Memory that this stream will use first: it may be a range whose last life ends in this stream's
-  // open list. OutOfMemoryError says who holds what. Zero bytes are allowed.
+  // Allocates memory that this stream will use first. The range may be one whose last life ends in
+  // this stream's open list. OutOfMemoryError says who holds what. Zero bytes are allowed.
   Ref<hal::Allocation> allocate(Bytes size, std::string name = {},
                                 hal::MemoryKind kind = hal::MemoryKind::device,
                                 const std::source_location& site = std::source_location::current());
 
   // Submits what was recorded and returns its Point; with nothing recorded, the Point of the last
-  // list. Never waits for the device, except for the budget (accounted). Raises what the device
-  // refused; that list's results are then poisoned and the stream works on.
+  // list. Never waits for the device, except for the budget (accounted). Raises the failure if the
+  // device refuses the list; its results are then poisoned, and the stream stays usable.
   hal::Point flush();
-  // Later work of this stream waits for the Point, on the device: the host is never blocked.
+  // Makes later work of this stream wait for the Point on the device; never blocks the host.
   // UsageError for a Point of another device.
   void wait_for(const hal::Point& point, hal::WaitKind kind = hal::WaitKind::data);
-  // flush(), then waits for it. Raises the failure of the last list, some of whose results may be
-  // good all the same.
+  // Calls flush() and waits for its Point. Raises the failure of the last list; some of the list's
+  // results may still be good.
   void synchronize(const WaitLimit& limit = {});
 
-  // The data is owned before it returns: the caller may reuse its memory at once.
+  // Takes over the data before it returns: the caller may reuse its memory at once.
   void upload(const Ref<hal::Allocation>& to, Bytes offset, std::span<const std::byte> data);
-  // Waits for the range's last writer only, on whichever stream, and retires all that is finished.
-  // Raises the cause where bytes of the range are bad.
+  // Waits only for the range's last writer, on any stream, and retires everything that is finished.
+  // Raises the cause if bytes of the range are bad.
   void readback(const Ref<hal::Allocation>& from, Bytes offset, std::span<std::byte> data,
                 const WaitLimit& limit = {});
-  // Waits as a readback does, and reads nothing.
+  // Waits like a readback, but reads nothing.
   void wait_for(const Ref<hal::Allocation>& written, const WaitLimit& limit = {});
-  // What a failed list left in it, as far as that is seen already. Never waits.
+  // Raises the failure that left bytes of `written` bad, if that failure has been seen already.
+  // Never waits.
   void raise_failure_of(const Ref<hal::Allocation>& written) const;
   // Submits the lists that touch the range; waits for its writers (to read) or for all its users
-  // (to write). UsageError for memory that the host cannot reach, and where another map conflicts.
+  // (to write). UsageError if the host cannot reach the memory, or if another map conflicts.
   Map map(const Ref<hal::Allocation>& allocation, ByteRange range, hal::Access access,
           const WaitLimit& limit = {}, std::string name = {});
 

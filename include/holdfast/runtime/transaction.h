@@ -16,13 +16,13 @@ namespace holdfast::runtime {
 
 class Stream;
 
-// What one operation records: all of it, by commit(), or nothing. Until then it is a user of
-// everything that it names, so its memory cannot die under it. Belongs to one task.
+// The commands of one operation: commit() records all of them or none. Until then the transaction
+// is a user of everything that it names, so no memory can die under it. Belongs to one task.
 class Transaction {
  public:
   Transaction(Transaction&&) noexcept;
   Transaction& operator=(Transaction&&) noexcept;
-  // Without commit(): rolled back, nothing was recorded.
+  // Rolls back what was not committed.
   ~Transaction();
 
   // Each checks its arguments at once (UsageError; the transaction stays usable). Bindings,
@@ -33,8 +33,8 @@ class Transaction {
   void fill(const hal::Binding& to, std::byte value, std::string_view label = {});
   void native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
               std::string_view label = {});
-  // Memory for this transaction only: it dies at commit, and its range serves the next one that
-  // asks. It lives longer where the Ref is kept.
+  // Memory for this transaction only. It dies at commit, and the next request may get its range. It
+  // lives longer if the caller keeps the Ref.
   Ref<hal::Allocation> scratch(Bytes size, std::string name = "scratch");
 
   // Records everything in the stream's open list. When it throws, nothing was recorded. Afterwards

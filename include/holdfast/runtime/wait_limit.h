@@ -34,16 +34,15 @@ struct WaitStats {
 // How long a caller is willing to wait.
 struct WaitLimit {
   sync::Deadline deadline = sync::Deadline::never();
-  // Asked from time to time while waiting, on the waiting task; true ends the wait with
-  // InterruptedError. A Python binding looks for signals here. May throw; that ends the wait too.
+  // Called from time to time while waiting, on the waiting task; returning true ends the wait with
+  // InterruptedError. May throw, which ends the wait too. A Python binding checks for signals here.
   std::function<bool()> interrupted;
 
   static WaitLimit after(sync::Duration duration) { return {sync::Deadline::after(duration), {}}; }
 };
 
-// Ends every wait that is under way anywhere in the process with InterruptedError.
-// Async-signal-safe: meant to be called from a handler of SIGINT. Nothing is lost; the same wait
-// can be made again.
+// Ends every wait in the process that is under way with InterruptedError. Async-signal-safe: call
+// it from a SIGINT handler. Nothing is lost; the same wait can be made again.
 void interrupt_waits() noexcept;
 
 }  // namespace holdfast::runtime

@@ -9,8 +9,8 @@
 
 namespace holdfast::sync {
 
-// Where tasks wait for a change of what a Mutex guards. Every wait takes the predicate it waits
-// for, so a spurious wake-up is nobody's concern.
+// Lets tasks wait for a change of what a Mutex guards. Every wait takes its predicate, so callers
+// need not handle spurious wake-ups.
 class Condition {
  public:
   template <typename Predicate>
@@ -21,7 +21,7 @@ class Condition {
     }
     changed_.wait(lock.lock_, done);
   }
-  // Whether the predicate held before the deadline.
+  // Returns whether the predicate held before the deadline.
   template <typename Predicate>
   bool wait_until(Lock& lock, Deadline deadline, Predicate done,
                   const Where& where = Where::current()) {

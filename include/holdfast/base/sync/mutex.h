@@ -20,8 +20,8 @@ class HOLDFAST_CAPABILITY("mutex") Mutex {
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
-  // For the analysis alone: says that the caller holds it, where that cannot be seen, as in the
-  // predicate of a wait.
+  // For clang's analysis only: states that the caller holds the mutex where the analysis cannot see
+  // it, as in the predicate of a wait.
   void assert_held() const noexcept HOLDFAST_ASSERT_HELD(this) {}
   // Whether another thread could have taken it just now. For tests.
   bool is_free() {
@@ -34,8 +34,8 @@ class HOLDFAST_CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
-// A mutex that no scheduler knows, for what simulates or schedules itself. Whoever holds it touches
-// memory and nothing else: no other lock, no callback, no destructor of others.
+// A mutex that no scheduler knows, for code that itself simulates or schedules. Its holder touches
+// memory and nothing else: no other lock, no callback, no foreign destructor.
 class HOLDFAST_CAPABILITY("mutex") LeafMutex {
  public:
   LeafMutex() = default;

@@ -44,9 +44,9 @@ class ScheduledTask {
   virtual ~ScheduledTask() = default;
 };
 
-// Takes the place of the system's scheduler for the tasks of one thread. They run one at a time and
-// give way only in the calls below, so whoever decides in them decides the whole order of events.
-// Everything in base/sync asks current() first: a load and a branch, where there is none.
+// Replaces the system's scheduler for the tasks of one thread. They run one at a time and give way
+// only in the calls below, so whoever decides in them decides the whole order of events. Everything
+// in base/sync asks current() first; without a scheduler that costs a load and a branch.
 class Scheduler {
  public:
   static Scheduler* current() noexcept;
@@ -57,11 +57,11 @@ class Scheduler {
   virtual void spin(const Where& where) noexcept = 0;
 
   // A mutex is known by its address. take() returns once the task may have it; the caller then
-  // locks it, which cannot block. give() after it was unlocked.
+  // locks it, which cannot block. Call give() after unlocking it.
   virtual void take(const void* mutex, const Where& where) noexcept = 0;
   virtual void give(const void* mutex, bool may_switch) noexcept = 0;
-  // Sleeps until notified (true) or until the deadline. Nothing runs between the caller's last
-  // unlock and this, where that was given without a switch.
+  // Sleeps until notified (true) or until the deadline. If the last give() allowed no switch,
+  // nothing runs between it and this call.
   virtual bool wait(const void* condition, TimePoint deadline, const Where& where) noexcept = 0;
   virtual void notify(const void* condition, bool all) noexcept = 0;
 
@@ -71,7 +71,7 @@ class Scheduler {
   virtual void join(ScheduledTask& task, const Where& where) noexcept = 0;
   virtual bool is_current(const ScheduledTask& task) const noexcept = 0;
 
-  // One of n, by whoever decides.
+  // Chooses one of n, as whoever decides the schedule says.
   virtual uint64_t choose(uint64_t n, const char* what) noexcept = 0;
   virtual void add_source(EventSource& source) = 0;
   virtual void remove_source(EventSource& source) noexcept = 0;
@@ -95,7 +95,7 @@ class Scheduler {
 
  protected:
   ~Scheduler() = default;
-  // For the calling thread.
+  // Installs it for the calling thread.
   static void install(Scheduler* scheduler) noexcept;
   virtual void forbid_switches(int change) noexcept = 0;
 };
@@ -114,7 +114,7 @@ inline Scheduler::Uninterrupted::~Uninterrupted() {
   if (scheduler_ != nullptr) scheduler_->forbid_switches(-1);
 }
 
-// Where a call enters a device, or anything else at which another task may come between.
+// Marks where a call enters a device, or any other place where another task may run in between.
 inline void switch_point(const char* what, const Where& where = Where::current()) noexcept {
   if (Scheduler* scheduler = Scheduler::current()) scheduler->switch_point(what, where);
 }
