@@ -135,14 +135,14 @@ void add_derived_rows(std::vector<Row>& rows) {
 
 int run(int argc, char** argv) {
   CLI::App app(
-      "Holdfast's benchmarks: one table, ours against a reference measured in the same run");
+      "Holdfast's benchmarks: one table, each row against a reference measured in the same run");
   std::string json;
   std::string filter = ".*";
   bool brief = false;
   app.add_option("--json", json, "also write the rows to this file");
   app.add_option("--filter", filter, "only benchmarks whose name matches this regular expression");
   app.add_flag("--short", brief,
-               "fewer repetitions and launches: to see that it works, not to measure");
+               "fewer repetitions and launches: to check that it works, not to measure");
   CLI11_PARSE(app, argc, argv);
 
   std::vector<std::string> words{argv[0], "--benchmark_filter=" + filter,

@@ -96,12 +96,12 @@ int main(int argc, char** argv) {
   CLI::App app("Holdfast's demo: memory that waits for the device, under three policies");
   uint64_t launches = 100'000;
   app.add_option("--launches", launches,
-                 "launches for the kernel that keeps up; a fifth for the other")
+                 "launches of the kernel that keeps up; the other kernel gets a fifth")
       ->check(CLI::Range(1000ULL, 100'000'000ULL))
       ->capture_default_str();
   bool devices = false;
   app.add_flag("--devices", devices,
-               "only list the devices found here, and why some cannot be used");
+               "only list the devices on this machine, and why some cannot be used");
   CLI11_PARSE(app, argc, argv);
   try {
     if (devices) {

@@ -44,14 +44,14 @@ ONLY_SPEED = {"reserve", "shrink_to_fit", "yield"}
 COMMUTATIVE = {"min", "max", "swap"}
 
 KINDS = {
-    "relational": "a relational operator by its neighbour",
-    "arithmetic": "an arithmetic or bit operator by another",
-    "logical": "&& by ||, || by &&",
-    "negation": "a condition by its opposite",
-    "drop": "a call, an assignment or a throw left out",
-    "swap": "two neighbouring arguments exchanged",
-    "constant": "an integer literal one larger, a boolean by the other",
-    "return": "a returned value by a default one",
+    "relational": "replace a relational operator by its neighbour",
+    "arithmetic": "replace an arithmetic or bit operator by another",
+    "logical": "replace && by ||, or || by &&",
+    "negation": "negate a condition",
+    "drop": "leave out a call, an assignment or a throw",
+    "swap": "swap two neighbouring arguments",
+    "constant": "add one to an integer literal, or flip a boolean",
+    "return": "return a default value instead",
 }
 
 
