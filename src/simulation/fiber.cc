@@ -205,5 +205,7 @@ void Fiber::suspend() { worker_->suspend(); }
 
 #if defined(__SANITIZE_ADDRESS__)
 // Asked by LeakSanitizer before it looks; it cannot see into stacks that were left.
-extern "C" int __lsan_is_turned_off() { return holdfast::simulation::stacks_were_left ? 1 : 0; }
+extern "C" __attribute__((visibility("default"))) int __lsan_is_turned_off() {
+  return holdfast::simulation::stacks_were_left ? 1 : 0;
+}
 #endif
