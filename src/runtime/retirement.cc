@@ -36,7 +36,7 @@ size_t Core::retire() {
     }
   }
   const size_t count = finished.size();
-  retired_.fetch_add(count, std::memory_order_relaxed);
+  retired_.fetch_add(count, std::memory_order_release);
   drop(std::move(finished));
   return count;
 }
