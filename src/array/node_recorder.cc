@@ -167,7 +167,9 @@ bool NodeRecorder::can_take(size_t in, size_t out) const {
   if (value.users() != 1) {
     for (const Node::Spent& s : spent_) spent += count_users(s.inputs, value);
   }
-  return value.users() == own + spent;
+  if (value.users() != own + spent) return false;
+  // Asked after the users: a transfer is one of them until it reads the memory itself.
+  return looks_only_ || !value.memory()->is_read_outside();
 }
 
 const Operand& NodeRecorder::take(size_t in, size_t out) {
@@ -298,10 +300,10 @@ void NodeRecorder::transfer() {
   const Operand& to = result(0);
   if (looks_only_ || to.size() == 0) return;
   const Array& source = node_->inputs()[0];
-  // While the transfer is a user of the source, nobody gets its memory to write to.
+  // Nobody takes memory that is read outside to write to it: see can_take.
   node_->stream()->stream()->copy_from(*source.value()->node().stream()->stream(),
                                        bind(from, hal::Access::read), bind(to, hal::Access::write),
-                                       std::make_shared<const Array>(source), label());
+                                       runtime::Stream::Source::unchanged, label());
   ++commands_;
   count(to);
 }

@@ -76,6 +76,14 @@ class Allocation final : public Resource {
   uint64_t history_version() const noexcept { return version_.load(std::memory_order_acquire); }
   void bump_history_version() noexcept { version_.fetch_add(1, std::memory_order_release); }
 
+  // Reads by the host that no list of this device orders: those of transfers to other devices.
+  // While there is one, the bytes must not change. Thread-safe.
+  void begin_outside_read() noexcept { outside_reads_.fetch_add(1, std::memory_order_relaxed); }
+  void end_outside_read() noexcept { outside_reads_.fetch_sub(1, std::memory_order_release); }
+  bool is_read_outside() const noexcept {
+    return outside_reads_.load(std::memory_order_acquire) != 0;
+  }
+
   // Written by recorders; one relaxed store. With several streams the last one to write wins.
   LastUse last_use() const noexcept { return LastUse(last_use_.load(std::memory_order_relaxed)); }
   void set_last_use(LastUse use) noexcept {
@@ -106,6 +114,7 @@ class Allocation final : public Resource {
   std::atomic<uint64_t> version_{1};
   std::atomic<uint64_t> last_use_{0};
   std::atomic<uint64_t> earlier_life_{0};
+  std::atomic<uint32_t> outside_reads_{0};
 };
 
 }  // namespace holdfast::hal
