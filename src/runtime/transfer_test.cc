@@ -20,7 +20,7 @@ struct Transfers {
   ~Transfers() { target.context->close(); }
 
   void move(const Ref<hal::Allocation>& to) const {
-    here->copy_from(*there, t::read_of(x), t::write_of(to), nullptr, "move");
+    here->copy_from(*there, t::read_of(x), t::write_of(to), Stream::Source::may_change, "move");
   }
 
   Rig source;

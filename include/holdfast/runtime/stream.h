@@ -1,6 +1,5 @@
 #pragma once
 
-#include <memory>
 #include <span>
 #include <string>
 
@@ -45,14 +44,15 @@ class Stream final : public RefCounted {
   // of that device. The copy comes after everything recorded here and on `source`, and both are
   // submitted. A list of its own writes `to`. If the bytes turn out to be bad, or their device is
   // closed before they could be read, `to` is bad, with that cause. The transfer holds what it
-  // reads and keeps the source's Context open until it is over.
+  // reads; closing the source's Context waits for it as for work of its own.
   //
-  // The host carries the bytes, through memory of both devices that it can reach. `unchanged`, if
-  // given, keeps others from writing to `from` for as long as it lives. If the host can reach that
-  // memory, no copy is then made on the source, and the transfer keeps `unchanged` instead. Waits
-  // only for the budget of either device; these waits are accounted.
+  // The host carries the bytes, through memory of both devices that it can reach. With
+  // Source::unchanged the caller promises that nobody writes to `from` while it is_read_outside():
+  // if the host can reach that memory, no copy is then made on the source. Waits only for the
+  // budget of either device; these waits are accounted.
+  enum class Source : bool { may_change, unchanged };
   void copy_from(Stream& source, const hal::Binding& from, const hal::Binding& to,
-                 std::shared_ptr<const void> unchanged = nullptr, std::string_view label = {});
+                 Source promise = Source::may_change, std::string_view label = {});
 
   // Allocates memory that this stream will use first. The range may be one whose last life ends in
   // this stream's open list. OutOfMemoryError says who holds what. Zero bytes are allowed.
