@@ -153,7 +153,7 @@ INSTANTIATE_TEST_SUITE_P(
                       TransferPair{"cpu", "vulkan"}, TransferPair{"vulkan", "cpu"},
                       TransferPair{"vulkan", "vulkan"},
                       TransferPair{"vulkan", "adversary(cpu,seed=11)"}),
-    [](const auto& tested) { return fmt::format("pair_{}", info.index); });
+    [](const auto& tested) { return fmt::format("pair_{}", tested.index); });
 
 TEST(Transfer, to_its_own_device_is_the_array_itself) {
   const Array x(counted(4));
@@ -285,7 +285,7 @@ TEST_P(TransferWith, closing_both_in_either_order_ends) {
 
 INSTANTIATE_TEST_SUITE_P(Transfer, TransferWith,
                          ::testing::Values("cpu", "discrete", "adversary(cpu,seed=3)", "vulkan"),
-                         [](const auto& tested) { return fmt::format("device_{}", info.index); });
+                         [](const auto& tested) { return fmt::format("device_{}", tested.index); });
 
 TEST(Transfer, to_a_closed_device_is_refused) {
   const Device to = open_transfer_device("cpu");
