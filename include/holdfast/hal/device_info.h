@@ -13,7 +13,7 @@
 namespace holdfast::hal {
 
 // The form of Module that a device takes.
-enum class ModuleForm : uint8_t { host_function, spirv };
+enum class ModuleForm : uint8_t { host_function, spirv, cuda };
 
 // What the device's threads are good at; operations choose between two bodies by it.
 enum class ThreadStyle : uint8_t {
@@ -30,6 +30,7 @@ struct DeviceInfo {
   Groups max_groups{0x7fffffff, 65535, 65535};  // their product fits in 63 bits
   uint32_t max_group_threads = 1024;            // of a kernel that counts threads
   ModuleForm module_form = ModuleForm::host_function;
+  std::string architecture{};  // that code is compiled for, where one form has several: "sm_90"
   ThreadStyle thread_style = ThreadStyle::few_strong;
   Bytes max_buffer;             // of one Buffer
   Bytes memory;                 // in all

@@ -77,9 +77,28 @@ struct SpirvModule {
   std::vector<Constant> constants{};  // specialization constants that differ from their defaults
   SpirvBindings bindings = SpirvBindings::descriptors;
 };
+
+// Code for an NVIDIA GPU, with a kernel of the given name: a cubin, or PTX, which the driver
+// finishes.
+//
+// Its arguments are a pointer for each binding; with `binding_lengths` then the bytes of each, as
+// 64-bit numbers; then the parameter bytes, if there are any, as one value aligned to eight.
+struct CudaModule {
+  std::vector<std::byte> code;
+  std::string entry_point = "main";
+  bool binding_lengths = false;
+  // The threads of a group. Where they are zero, every dispatch says them: three 32-bit numbers
+  // among its parameters, from this byte on.
+  Groups threads{0, 0, 0};
+  Bytes threads_at{};
+  Bytes shared_memory{};    // of a group, besides what the code declares
+  Groups cluster{1, 1, 1};  // groups that run together; the grid is a multiple of it
+  bool cooperative = false;  // all groups run at once, and may wait for one another
+};
+
 // A finished module, in one of the forms that devices take. Devices refuse the forms they do not
 // know.
-using Module = std::variant<HostFunction, SpirvModule>;
+using Module = std::variant<HostFunction, SpirvModule, CudaModule>;
 
 template <typename T>
 T HostGroup::parameter(size_t byte_offset) const {
