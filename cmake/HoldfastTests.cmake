@@ -229,6 +229,10 @@ foreach(source IN LISTS program_sources)
   cmake_path(GET source STEM name)
   holdfast_add_program(holdfast_program_${name} "${source}")
   target_link_libraries(holdfast_program_${name} PRIVATE holdfast_array)
+  if(HOLDFAST_SANITIZE)
+    target_sources(holdfast_program_${name} PRIVATE
+      "${PROJECT_SOURCE_DIR}/tests/sanitizers/keep_modules_loaded.cc")
+  endif()
   add_test(NAME Program.${name} COMMAND ${holdfast_once} $<TARGET_FILE:holdfast_program_${name}>)
   set(labels quick)
   # ThreadSanitizer does not follow a forked child that has threads. AddressSanitizer of GCC 12 does not
