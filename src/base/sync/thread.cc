@@ -109,4 +109,6 @@ void relax(unsigned attempt, const Where& where) noexcept {
 #endif
 }
 
+void nap(Duration duration) noexcept { std::this_thread::sleep_for(duration); }
+
 }  // namespace holdfast::sync

@@ -40,6 +40,9 @@ unsigned hardware_threads() noexcept;
 
 // One breath of a busy wait; gives the core away where others want it.
 void relax(unsigned attempt, const Where& where = Where::current()) noexcept;
+// Lets the core go for about this long. For whoever can only look again and again at what a device
+// does; no scheduler knows of it.
+void nap(Duration duration) noexcept;
 
 // Where others want the core, one breath can last as long as their turns: then it is better to
 // sleep, since whoever is woken gets the core soon.

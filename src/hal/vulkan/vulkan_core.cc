@@ -35,53 +35,21 @@ VkBufferCreateInfo buffer_info(const VulkanCore& core, VkDeviceSize size, const 
 
 }  // namespace
 
-VulkanObject::VulkanObject(std::shared_ptr<VulkanCore> core) : core_(std::move(core)) {
-  const sync::LeafLock lock(core_->registry_mutex_);
-  after_ = core_->objects_;
-  if (after_ != nullptr) after_->before_ = this;
-  core_->objects_ = this;
-}
+VulkanObject::VulkanObject(const std::shared_ptr<VulkanCore>& core)
+    : GpuObject(core), core_(core) {}
 
 VulkanObject::~VulkanObject() = default;
 
-void VulkanObject::give_back() noexcept {
-  if (core_->forked() || core_->abandoned_.load()) return;
-  const VulkanCore::Use use(*core_);
-  sync::LeafLock lock(core_->registry_mutex_);
-  if (given_back_) return;
-  given_back_ = true;
-  (before_ != nullptr ? before_->after_ : core_->objects_) = after_;
-  if (after_ != nullptr) after_->before_ = before_;
-  // Where the device is being closed, it exists for as long as an object is registered.
-  if (use) lock.unlock();
-  destroy_native();
-}
-
 VulkanCore::~VulkanCore() { close(); }
 
-bool VulkanCore::enter() const noexcept {
-  if (forked()) return false;
-  if ((inside_.fetch_add(2, std::memory_order_acquire) & 1) == 0) return true;
-  leave();
-  return false;
+void VulkanCore::begin_closing() noexcept {
+  // Nothing runs; but a driver's own thread may have signalled a semaphore and not let go of it.
+  if (device != VK_NULL_HANDLE) (void)vk.vkDeviceWaitIdle(device);
 }
 
-void VulkanCore::close() noexcept {
-  if (abandoned_.load() || forked()) return;
-  if ((inside_.fetch_or(1, std::memory_order_acq_rel) & 1) != 0) return;
-  for (unsigned attempt = 0; inside_.load(std::memory_order_acquire) != 1; ++attempt) {
-    sync::relax(attempt);
-  }
+void VulkanCore::finish_closing() noexcept {
   if (device != VK_NULL_HANDLE) {
-    // Nothing runs; but a driver's own thread may have signalled a semaphore and not let go of it.
-    (void)vk.vkDeviceWaitIdle(device);
-    const sync::LeafLock lock(registry_mutex_);
-    while (objects_ != nullptr) {
-      VulkanObject* const object = std::exchange(objects_, objects_->after_);
-      object->given_back_ = true;
-      object->destroy_native();
-    }
-    for (const auto& progress : progress_) {
+    for (const auto& progress : semaphores_) {
       vk.vkDestroySemaphore(device, progress->semaphore, nullptr);
     }
     free(byte_table_);
@@ -100,67 +68,37 @@ void VulkanCore::close() noexcept {
   instance.reset();
 }
 
-void VulkanCore::stop(Failure cause) const {
-  const sync::LeafLock lock(stop_mutex_);
-  if (!stop_cause_) stop_cause_ = std::move(cause);
-  stopped_.store(true);
-}
-
-Failure VulkanCore::stop_cause() const {
-  if (!stopped()) return {};
-  const sync::LeafLock lock(stop_mutex_);
-  return stop_cause_;
-}
-
 Failure VulkanCore::check(VkResult result, std::string_view what) const {
   if (result >= 0) return {};
   Failure failure = failure_of(result, fmt::format("device '{}': {}", name, what));
   if (result != VK_ERROR_DEVICE_LOST) return failure;
-  stop(failure);
-  dead_.store(true);
-  return stop_cause();
+  return lose(failure);
 }
 
-uint64_t VulkanCore::look(VulkanProgress& progress) const noexcept {
+std::optional<uint64_t> VulkanCore::read(const GpuProgress& progress) const noexcept {
+  const auto& ours = static_cast<const VulkanProgress&>(progress);
   uint64_t now = 0;
-  {
-    const Use use(*this);
-    if (!use) return progress.seen.load(std::memory_order_acquire);
-    const VkResult result = vk.vkGetSemaphoreCounterValue(device, progress.semaphore, &now);
-    if (result != VK_SUCCESS) {
-      try {
-        (void)check(result, "its progress cannot be asked");
-      } catch (...) {  // no memory for the words: asked again
-      }
-      return progress.seen.load(std::memory_order_acquire);
-    }
+  const VkResult result = vk.vkGetSemaphoreCounterValue(device, ours.semaphore, &now);
+  if (result == VK_SUCCESS) return now;
+  try {
+    (void)check(result, "its progress cannot be asked");
+  } catch (...) {  // no memory for the words: asked again
   }
-  const uint64_t seen = progress.seen.load(std::memory_order_acquire);
-  if (now <= seen) return seen;
-  const sync::LeafLock lock(stop_mutex_);
-  // What is seen after the end was resolved otherwise before.
-  if (!ended_.load() && progress.seen.load() < now) progress.seen.store(now);
-  return progress.seen.load();
+  return std::nullopt;
 }
 
-bool VulkanCore::try_end() const noexcept {
-  if (ended_.load(std::memory_order_acquire)) return true;
-  if (forked()) return true;
-  if (!stopped() || starting_.load() != 0) return false;
-  for (const auto& progress : progress_) {
-    if (look(*progress) < progress->started.load() && !dead_.load()) return false;
-  }
-  const sync::LeafLock lock(stop_mutex_);
-  ended_.store(true, std::memory_order_release);
-  return true;
-}
-
-Failure VulkanCore::end_cause() const {
-  if (Failure cause = stop_cause()) return cause;
-  return Failure(ErrorCode::usage,
-                 fmt::format("device '{}' was opened before a fork and belongs to the parent "
-                             "process; open one in this process",
-                             name));
+bool VulkanCore::sleep(const GpuProgress& progress, uint64_t value, sync::Duration timeout) const {
+  const Use use(*this);
+  if (!use) return true;
+  const auto& ours = static_cast<const VulkanProgress&>(progress);
+  VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
+  info.semaphoreCount = 1;
+  info.pSemaphores = &ours.semaphore;
+  info.pValues = &value;
+  const auto ns = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 0));
+  const VkResult result = vk.vkWaitSemaphores(device, &info, ns);
+  if (result < 0) (void)check(result, "it cannot be waited for");
+  return result >= 0;
 }
 
 Result<VulkanProgress*> VulkanCore::make_progress(const std::string& label) {
@@ -168,13 +106,14 @@ Result<VulkanProgress*> VulkanCore::make_progress(const std::string& label) {
   type.semaphoreType = VK_SEMAPHORE_TYPE_TIMELINE;
   VkSemaphoreCreateInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_CREATE_INFO};
   info.pNext = &type;
-  progress_.push_back(std::make_unique<VulkanProgress>());
-  VulkanProgress& made = *progress_.back();
+  semaphores_.push_back(std::make_unique<VulkanProgress>());
+  VulkanProgress& made = *semaphores_.back();
   if (Failure failure = check(vk.vkCreateSemaphore(device, &info, nullptr, &made.semaphore),
                               "no semaphore for a queue")) {
     return failure;
   }
   name_object(VK_OBJECT_TYPE_SEMAPHORE, reinterpret_cast<uint64_t>(made.semaphore), label);
+  add_progress(made);
   return &made;
 }
 

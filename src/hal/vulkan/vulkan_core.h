@@ -3,15 +3,14 @@
 #include <array>
 #include <atomic>
 #include <filesystem>
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "holdfast/base/sync/mutex.h"
-#include "holdfast/base/sync/process.h"
-#include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/buffer.h"
+#include "holdfast/hal/gpu/gpu_core.h"
 #include "holdfast/hal/vulkan/spirv_check.h"
 #include "holdfast/hal/vulkan/vulkan_api.h"
 #include "holdfast/hal/vulkan/vulkan_device.h"
@@ -21,38 +20,20 @@ namespace holdfast::hal {
 
 class VulkanCore;
 
-// Something that owns handles of a VkDevice. It gives them back when it goes or, where it outlives
-// the device, when that is closed; afterwards it calls no driver.
-class VulkanObject {
- public:
-  VulkanObject(const VulkanObject&) = delete;
-  VulkanObject& operator=(const VulkanObject&) = delete;
-
+// Something that owns handles of a VkDevice.
+class VulkanObject : public GpuObject {
  protected:
-  // While the VkDevice exists (VulkanCore::Use).
-  explicit VulkanObject(std::shared_ptr<VulkanCore> core);
-  virtual ~VulkanObject();
-  // To be called first by the destructor of the class that overrides destroy_native().
-  void give_back() noexcept;
+  explicit VulkanObject(const std::shared_ptr<VulkanCore>& core);
+  ~VulkanObject() override;
   const std::shared_ptr<VulkanCore>& core() const noexcept { return core_; }
 
  private:
-  friend class VulkanCore;
-  // Called once, while the VkDevice exists and nothing on it uses the handles.
-  virtual void destroy_native() noexcept = 0;
-
   std::shared_ptr<VulkanCore> core_;
-  // Guarded by the core's registry mutex:
-  VulkanObject* before_ = nullptr;
-  VulkanObject* after_ = nullptr;
-  bool given_back_ = false;
 };
 
-// How far a queue's timeline semaphore has come.
-struct VulkanProgress {
+// A queue's timeline semaphore.
+struct VulkanProgress : GpuProgress {
   VkSemaphore semaphore = VK_NULL_HANDLE;
-  std::atomic<uint64_t> started{0};  // the newest value that the driver has
-  std::atomic<uint64_t> seen{0};     // the newest value seen reached; fixed once the core has ended
 };
 
 // A VkQueue; several of ours may share one.
@@ -69,29 +50,11 @@ struct VulkanLayout {
   VkPipelineLayout pipeline = VK_NULL_HANDLE;
 };
 
-// The VkDevice and what its queues, buffers and pipelines share. Outlives the Device object as long
-// as something may still call it. Thread-safe.
-class VulkanCore {
+// The VkDevice and what its queues, buffers and pipelines share. Thread-safe.
+class VulkanCore final : public GpuCore {
  public:
   static Result<std::shared_ptr<VulkanCore>> open(const VulkanOptions& options);
-  ~VulkanCore();
-
-  // Keeps the VkDevice from being destroyed for a scope, so not for long. False once it is closed,
-  // and in a forked child: then nothing may be called.
-  class Use {
-   public:
-    explicit Use(const VulkanCore& core) noexcept : core_(core), open_(core.enter()) {}
-    ~Use() {
-      if (open_) core_.leave();
-    }
-    Use(const Use&) = delete;
-    Use& operator=(const Use&) = delete;
-    explicit operator bool() const noexcept { return open_; }
-
-   private:
-    const VulkanCore& core_;
-    bool open_;
-  };
+  ~VulkanCore() override;
 
   // Constant after open(), until close().
   std::shared_ptr<const VulkanInstance> instance;
@@ -100,8 +63,6 @@ class VulkanCore {
   VolkDeviceTable vk{};
   PFN_vkQueueSubmit2 queue_submit = nullptr;
   PFN_vkCmdPipelineBarrier2 cmd_barrier = nullptr;
-  std::string name;         // "vulkan:0"
-  std::string description;  // for people
   VkPhysicalDeviceLimits limits{};
   VulkanFeatures features{};
   bool has_push_descriptors = false;
@@ -148,55 +109,18 @@ class VulkanCore {
   // What descriptors of empty ranges point to: four bytes that nobody reads.
   VkDescriptorBufferInfo nothing() const noexcept { return {byte_table_.buffer, 1024, 4}; }
 
-  // How a device ends. First it is stopped, being lost or closed: no list is started any more. Then
-  // what the driver has comes to its end. Then the device has ended, for all its queues in one
-  // moment: every value that was not seen by then fails with the cause of the stop.
-
-  // The first cause stays.
-  void stop(Failure cause) const;
-  bool stopped() const noexcept { return stopped_.load(); }
-  // None while it is not stopped.
-  Failure stop_cause() const;
   // Passes a driver's answer on; a lost device is stopped. None for VK_SUCCESS and such.
   Failure check(VkResult result, std::string_view what) const;
 
-  // To start a list is a right that is held while a list that was or will be accepted is looked at,
-  // translated and submitted: while somebody has it, the device cannot end.
-  class Start {
-   public:
-    explicit Start(const VulkanCore& core) noexcept : core_(core) {
-      core_.starting_.fetch_add(1);
-      allowed_ = !core_.stopped();
-    }
-    ~Start() { core_.starting_.fetch_sub(1); }
-    Start(const Start&) = delete;
-    Start& operator=(const Start&) = delete;
-    // False: the device is stopped, and nothing may be started.
-    explicit operator bool() const noexcept { return allowed_; }
+  bool sleep(const GpuProgress& progress, uint64_t value, sync::Duration timeout) const override;
 
-   private:
-    const VulkanCore& core_;
-    bool allowed_ = false;
-  };
-  // Whether the device has ended, or does so now. One load while it works. In a forked child it
-  // has.
-  bool try_end() const noexcept;
-  // Once it has.
-  Failure end_cause() const;
-  // The semaphore's value as far as it can be known; notes it as seen.
-  uint64_t look(VulkanProgress& progress) const noexcept;
-
-  // Destroys every handle and the device, once it has ended; waits for callers that are inside.
-  void close() noexcept;
-  // Something runs on and may touch memory: no handle is destroyed any more.
-  void abandon() noexcept { abandoned_.store(true); }
+ protected:
+  std::optional<uint64_t> read(const GpuProgress& progress) const noexcept override;
+  void begin_closing() noexcept override;
+  void finish_closing() noexcept override;
 
  private:
-  friend class VulkanObject;
   VulkanCore() = default;
-  bool enter() const noexcept;
-  void leave() const noexcept { inside_.fetch_sub(2, std::memory_order_release); }
-  bool forked() const noexcept { return fork_generation_ != sync::fork_generation(); }
   Failure choose_memory(const VulkanOptions& options);
   Failure make_byte_table();
   void load_pipeline_cache();
@@ -209,24 +133,11 @@ class VulkanCore {
   std::string pipeline_cache_key_;
   size_t pipeline_cache_loaded_ = 0;
 
-  mutable std::atomic<uint64_t> inside_{0};  // callers, times two; plus one once closed
   mutable std::atomic<uint32_t> memory_objects_{0};
-  mutable std::atomic<bool> stopped_{false};
-  mutable std::atomic<bool> dead_{false};  // the driver says that it is lost: nothing runs any more
-  mutable std::atomic<uint32_t> starting_{0};
-  mutable std::atomic<bool> ended_{false};
-  std::atomic<bool> abandoned_{false};
-  uint32_t fork_generation_ = sync::fork_generation();
-
-  mutable sync::LeafMutex stop_mutex_;  // guards stop_cause_, and the change of ended_ and of seen
-  mutable Failure stop_cause_ HOLDFAST_GUARDED_BY(stop_mutex_);  // set before stopped_
-  std::vector<std::unique_ptr<VulkanProgress>> progress_;
+  std::vector<std::unique_ptr<VulkanProgress>> semaphores_;
 
   sync::LeafMutex layouts_mutex_;  // guards layouts_
   std::array<VulkanLayout, kMaxBindings + 2> layouts_ HOLDFAST_GUARDED_BY(layouts_mutex_){};
-
-  sync::LeafMutex registry_mutex_;  // guards objects_, the links of each, and that device exists
-  VulkanObject* objects_ HOLDFAST_GUARDED_BY(registry_mutex_) = nullptr;
 };
 
 }  // namespace holdfast::hal

@@ -4,28 +4,11 @@
 
 #include <algorithm>
 
-#include "holdfast/base/leave_alive.h"
-#include "holdfast/hal/close_once.h"
-#include "holdfast/hal/deleter.h"
 #include "holdfast/hal/vulkan/vulkan_program.h"
 #include "holdfast/hal/vulkan/vulkan_queue.h"
 #include "holdfast/hal/vulkan/vulkan_resources.h"
-#include "holdfast/hal/vulkan/vulkan_watcher.h"
 
 namespace holdfast::hal {
-namespace {
-
-// After new work is refused: what the driver has is usually done within this.
-constexpr sync::Duration kVulkanStopGrace = std::chrono::milliseconds(200);
-
-}  // namespace
-
-struct VulkanDevice::State {
-  std::vector<Ref<VulkanQueue>> queues;
-  std::shared_ptr<VulkanWatcher> watcher;
-  uint32_t fork_generation = sync::fork_generation();
-  CloseOnce close;
-};
 
 Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   Result<std::shared_ptr<VulkanCore>> opened = VulkanCore::open(options);
@@ -50,11 +33,8 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   info.device_memory_host_visible = core->device_memory_host_visible;
 
   Ref<VulkanDevice> device(new VulkanDevice(std::move(info), options, core));
-  State& state = *device->state_;
-  if (!options.immediate) state.watcher = std::make_shared<VulkanWatcher>(core);
   auto counter = std::make_shared<std::atomic<uint64_t>>(0);
-  std::vector<Ref<Queue>> queues;
-  std::vector<VulkanQueue*> watched;
+  std::vector<Ref<GpuQueue>> queues;
   const uint32_t computing = device->info().queues;
   for (uint32_t i = 0; i < computing + device->info().copy_queues; ++i) {
     const bool computes = i < computing;
@@ -63,71 +43,37 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
                                 : fmt::format("{} copy queue {}", core->name, i - computing);
     Result<VulkanProgress*> progress = core->make_progress(name);
     if (!progress) return progress.failure();
-    auto timeline =
-        make_ref<VulkanTimeline>(device->id(), std::move(name), core, *progress.value());
-    state.queues.push_back(make_ref<VulkanQueue>(device->id(), i, std::move(timeline), core,
-                                                 *natives[i % natives.size()], computes,
-                                                 state.watcher, counter));
-    queues.emplace_back(state.queues.back());
-    watched.push_back(state.queues.back().get());
+    auto timeline = make_ref<GpuTimeline>(device->id(), std::move(name), core, *progress.value());
+    queues.emplace_back(make_ref<VulkanQueue>(device->id(), i, std::move(timeline), core,
+                                              *natives[i % natives.size()], computes,
+                                              device->watcher(), counter));
   }
-  if (state.watcher) state.watcher->set_queues(std::move(watched));
-  device->set_queues(std::move(queues));
+  device->set_gpu_queues(std::move(queues));
   return device;
 }
 
 VulkanDevice::VulkanDevice(DeviceInfo info, const VulkanOptions& options,
                            std::shared_ptr<VulkanCore> core)
-    : Device(std::move(info)),
-      close_bound_(options.close_bound),
-      core_(std::move(core)),
-      state_(std::make_shared<State>()) {}
+    : GpuDevice(std::move(info), core, options.immediate, options.close_bound),
+      core_(std::move(core)) {}
 
-VulkanDevice::~VulkanDevice() {
-  if (state_->fork_generation != sync::fork_generation()) {
-    if (state_->watcher) state_->watcher->forget_thread();
-    leave_alive(state_);
-    leave_alive(core_);
-    return;
-  }
-  close(sync::Deadline::after(close_bound_));
-}
+VulkanDevice::~VulkanDevice() { end(); }
 
 Result<Ref<Buffer>> VulkanDevice::create_buffer(const BufferDesc& desc) {
-  const VulkanCore::Use use(*core_);
-  if (Failure gone = lost()) return gone;
-  if (!use) return closed();
-  if (!desc.size) {
-    return Failure(ErrorCode::usage, fmt::format("buffer '{}' would have no bytes", desc.name));
-  }
-  return VulkanBuffer::create(id(), desc, core_);
+  return while_open([&]() -> Result<Ref<Buffer>> {
+    if (!desc.size) {
+      return Failure(ErrorCode::usage, fmt::format("buffer '{}' would have no bytes", desc.name));
+    }
+    return VulkanBuffer::create(id(), desc, core_);
+  });
 }
 
 Result<Ref<Buffer>> VulkanDevice::import_buffer(ExternalMemory memory) {
-  Failure refused;
-  {
-    const VulkanCore::Use use(*core_);
-    refused = lost();
-    if (!refused && !use) refused = closed();
-    if (!refused && (memory.data == nullptr || !memory.size)) {
-      refused = Failure(ErrorCode::usage,
-                        fmt::format("external memory '{}' has no bytes to import", memory.name));
-    }
-    if (!refused) {
-      Result<Ref<Buffer>> imported = VulkanBuffer::import(id(), memory, core_);
-      if (imported) return imported;
-      refused = imported.failure();
-    }
-  }
-  run_deleter(memory.deleter, memory.name);
-  return refused;
+  return import_while_open(memory, [&] { return VulkanBuffer::import(id(), memory, core_); });
 }
 
 Result<Ref<Pipeline>> VulkanDevice::create_pipeline(PipelineDesc desc) {
-  const VulkanCore::Use use(*core_);
-  if (Failure gone = lost()) return gone;
-  if (!use) return closed();
-  return VulkanPipeline::create(id(), std::move(desc), core_);
+  return while_open([&] { return VulkanPipeline::create(id(), std::move(desc), core_); });
 }
 
 Result<Ref<Program>> VulkanDevice::create_program(CommandList& list) {
@@ -136,70 +82,11 @@ Result<Ref<Program>> VulkanDevice::create_program(CommandList& list) {
   return Ref<Program>(make_ref<VulkanProgram>(std::move(list), core_));
 }
 
-Result<UniqueFd> VulkanDevice::export_point(const Point& point) {
-  // A device that wraps this one has timelines of its own.
-  const bool ours = point.timeline && point.timeline->device() == id() &&
-                    dynamic_cast<const VulkanTimeline*>(point.timeline.get()) != nullptr;
-  if (!ours || !state_->watcher) return Device::export_point(point);
-  return state_->watcher->watch(point);
-}
-
-Failure VulkanDevice::closed() const {
-  return Failure(ErrorCode::closed, fmt::format("device '{}' is closed", info().name));
-}
-
-Failure VulkanDevice::lost() const { return core_->stop_cause(); }
-
 VulkanHandles VulkanDevice::handles() const noexcept {
   const VulkanCore::Use use(*core_);
   if (!use) return {};
   return {core_->instance->handle(), core_->physical, core_->device,
           reinterpret_cast<void*>(vkGetInstanceProcAddr)};
-}
-
-void VulkanDevice::lose(Failure cause) {
-  if (!cause) throw UsageError("a device cannot be lost without a cause");
-  core_->stop(std::move(cause));
-  if (state_->watcher) state_->watcher->wake();
-}
-
-CloseReport VulkanDevice::close(sync::Deadline deadline) {
-  // What a list lets go of may be the last Ref to this device.
-  const std::shared_ptr<State> state = state_;
-  const std::shared_ptr<VulkanCore> core = core_;
-  if (auto report = state->close.begin(fmt::format("device '{}'", info().name))) return *report;
-  const auto& queues = state->queues;
-  for (const Ref<VulkanQueue>& queue : queues) queue->refuse_new_work();
-  // A native callback cannot wait for the list that it belongs to.
-  const bool inside = std::any_of(queues.begin(), queues.end(), [](const Ref<VulkanQueue>& queue) {
-    return queue->is_translating_here();
-  });
-  if (!inside) {
-    for (const Ref<VulkanQueue>& queue : queues) queue->wait_idle(deadline);
-  }
-  core->stop(Failure(ErrorCode::closed,
-                     fmt::format("device '{}' was closed before the list could run", info().name)));
-  const sync::Deadline grace = sync::Deadline::after(inside ? sync::Duration() : kVulkanStopGrace);
-  for (unsigned attempt = 0; !core->try_end() && !grace.passed(); ++attempt) {
-    sync::relax(attempt);
-  }
-  const bool ended = core->try_end();
-  if (state->watcher) state->watcher->finish(ended);
-  CloseReport report;
-  for (const Ref<VulkanQueue>& queue : queues) {
-    const Retired finished = queue->retire();
-    if (!ended) report.add_left(*queue);
-  }
-  if (ended) {
-    core->close();
-  } else {
-    if (report.clean()) report = {1, "a list is being translated"};
-    core->abandon();
-    leave_alive(core);
-    leave_alive(state);
-  }
-  state->close.finish(report);
-  return report;
 }
 
 std::vector<DeviceListing> list_vulkan_devices() {

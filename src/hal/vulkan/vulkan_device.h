@@ -4,8 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "holdfast/hal/device.h"
 #include "holdfast/hal/devices.h"
+#include "holdfast/hal/gpu/gpu_device.h"
 
 namespace holdfast::hal {
 
@@ -57,7 +57,7 @@ struct VulkanHandles {
 // - A Program's commands are recorded once for each set of bindings and parameters that is in use.
 // - Mapped memory may be used until the device is closed.
 // - Compiled pipelines are kept in the cache folder, by device and driver.
-class VulkanDevice final : public Device {
+class VulkanDevice final : public GpuDevice {
  public:
   // A failure says what is missing here, and lists the devices there are.
   static Result<Ref<VulkanDevice>> open(const VulkanOptions& options = {});
@@ -68,22 +68,12 @@ class VulkanDevice final : public Device {
   Result<Ref<Buffer>> import_buffer(ExternalMemory memory) override;
   Result<Ref<Pipeline>> create_pipeline(PipelineDesc desc) override;
   Result<Ref<Program>> create_program(CommandList& list) override;
-  Result<UniqueFd> export_point(const Point& point) override;
-  Failure lost() const override;
-  CloseReport close(sync::Deadline deadline) override;
 
   VulkanHandles handles() const noexcept;
-  // As if the hardware fell off the bus: lists that the driver has finish, no further one starts,
-  // and everything pending fails with this cause.
-  void lose(Failure cause);
 
  private:
   VulkanDevice(DeviceInfo info, const VulkanOptions& options, std::shared_ptr<VulkanCore> core);
-  Failure closed() const;
-  struct State;
-  sync::Duration close_bound_;
   std::shared_ptr<VulkanCore> core_;
-  std::shared_ptr<State> state_;
 };
 
 // "vulkan:0", ...; those that cannot be used say why, and one line says why there are none.

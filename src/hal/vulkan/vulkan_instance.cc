@@ -18,6 +18,7 @@
 #include "holdfast/base/log.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/hal/gpu/fork_refusal.h"
 
 namespace holdfast::hal {
 namespace {
@@ -293,19 +294,6 @@ SharedInstances& shared_instances() {
   return *forever;
 }
 
-// Drivers have threads and locks of their own, of which a forked child has copies in whatever state
-// they were: a call might never return. So Vulkan belongs to the process that first asked for it.
-Failure refusal_after_fork() {
-  static constinit std::atomic<uint64_t> owner{0};  // its generation, plus one
-  const uint64_t here = uint64_t{sync::fork_generation()} + 1;
-  uint64_t first = 0;
-  if (owner.compare_exchange_strong(first, here) || first == here) return {};
-  return {ErrorCode::usage,
-          "Vulkan was in use before this process was forked, and its drivers do not survive a "
-          "fork; fork before the first use of Vulkan, or let the child execute a program of its "
-          "own"};
-}
-
 }  // namespace
 
 std::function<void(const VulkanMessage&)> set_vulkan_message_handler(
@@ -324,7 +312,8 @@ Result<std::shared_ptr<const VulkanInstance>> VulkanInstance::get(bool layers) {
   } catch (const EnvironmentError& error) {
     return Failure(ErrorCode::environment, error.what());
   }
-  if (Failure refused = refusal_after_fork()) return refused;
+  static constinit std::atomic<uint64_t> owner{0};
+  if (Failure refused = refusal_after_fork(owner, "Vulkan")) return refused;
   if (auto alive = (*shared_instances().lock())[layers ? 1 : 0].lock()) return alive;
 
   // The loader loads drivers, and a child that loads anything itself must not find that half done.

@@ -47,7 +47,7 @@ VulkanProgram::Recorded* VulkanProgram::find_locked(const std::vector<Place>& sl
 }
 
 Result<VulkanProgram::Recorded*> VulkanProgram::take(const CommandList& replay, uint32_t family,
-                                                     const VulkanTimeline& timeline) const {
+                                                     const GpuTimeline& timeline) const {
   std::vector<Place> slots = places(replay);
   const std::span<const std::byte> parameters = replay.replay_parameters();
   std::vector<std::byte> own_parameters(parameters.begin(), parameters.end());

@@ -3,9 +3,9 @@
 #include <memory>
 #include <vector>
 
+#include "holdfast/hal/gpu/gpu_timeline.h"
 #include "holdfast/hal/program.h"
 #include "holdfast/hal/vulkan/vulkan_encoder.h"
-#include "holdfast/hal/vulkan/vulkan_timeline.h"
 
 namespace holdfast::hal {
 
@@ -31,7 +31,7 @@ class VulkanProgram final : public Program {
     bool valid = false;
     std::vector<Place> slots;
     std::vector<std::byte> parameters;
-    Ref<VulkanTimeline> timeline;  // with the value: when the driver is done with them
+    Ref<GpuTimeline> timeline;  // with the value: when the driver is done with them
     TimelineValue value;
     // Guarded by the program's mutex; while it is taken, the others belong to who took it.
     bool taken = false;
@@ -40,7 +40,7 @@ class VulkanProgram final : public Program {
   // Commands that the driver does not have: those recorded for this replay, else some that are to
   // be translated anew. Exclusive: see Taken. `timeline` is the one to ask for progress.
   Result<Recorded*> take(const CommandList& replay, uint32_t family,
-                         const VulkanTimeline& timeline) const;
+                         const GpuTimeline& timeline) const;
   // Ends the exclusive use when it goes.
   class Taken {
    public:

@@ -6,54 +6,17 @@
 #include <cstring>
 
 #include "holdfast/hal/deleter.h"
+#include "holdfast/hal/gpu/memory_share.h"
 #include "holdfast/hal/vulkan/spirv_check.h"
 
 namespace holdfast::hal {
-namespace {
-
-// Takes a share of the device's memory for the scope, unless it is kept.
-class Share {
- public:
-  Share(const VulkanCore& core, Bytes size)
-      : core_(core), size_(size), before_(core.used_bytes.fetch_add(size.value)) {}
-  ~Share() {
-    if (!kept_) core_.used_bytes.fetch_sub(size_.value);
-  }
-  Share(const Share&) = delete;
-  Share& operator=(const Share&) = delete;
-  void keep() noexcept { kept_ = true; }
-
-  Failure refusal(MemoryKind kind, std::string_view what) const {
-    const auto refuse = [&](const std::string& why) {
-      return Failure(ErrorCode::out_of_memory, fmt::format("{}: {}", what, why));
-    };
-    const Bytes most = std::min(core_.max_buffer, core_.heap_sizes[static_cast<size_t>(kind)]);
-    if (size_ > most) {
-      const auto [wanted, limit] = told_apart(size_, most);
-      return refuse(fmt::format("one buffer has at most {}, which is less than {}", limit, wanted));
-    }
-    if (before_ > core_.memory_limit || size_ > core_.memory_limit - before_) {
-      const auto [used, limit] = told_apart(before_, core_.memory_limit);
-      return refuse(fmt::format("{} of {} are in use", used, limit));
-    }
-    return {};
-  }
-
- private:
-  const VulkanCore& core_;
-  Bytes size_;
-  Bytes before_;
-  bool kept_ = false;
-};
-
-}  // namespace
-
 Result<Ref<Buffer>> VulkanBuffer::create(DeviceId device, const BufferDesc& desc,
                                          const std::shared_ptr<VulkanCore>& core) {
   const std::string what = fmt::format("device '{}' cannot give {} for buffer '{}'", core->name,
                                        to_string(desc.size), desc.name);
-  Share share(*core, desc.size);
-  if (Failure refused = share.refusal(desc.kind, what)) return refused;
+  MemoryShare share(core->used_bytes, desc.size);
+  const Bytes most = std::min(core->max_buffer, core->heap_sizes[static_cast<size_t>(desc.kind)]);
+  if (Failure refused = share.refusal(most, core->memory_limit, what)) return refused;
   const bool map = core->device_memory_host_visible || desc.kind != MemoryKind::device;
   Result<VulkanCore::Memory> memory = core->allocate(desc.size, desc.kind, map, what);
   if (!memory) return memory.failure();

@@ -1,4 +1,4 @@
-#include "holdfast/hal/vulkan/vulkan_watcher.h"
+#include "holdfast/hal/gpu/gpu_watcher.h"
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -10,13 +10,13 @@
 #include <cstring>
 
 #include "holdfast/base/leave_alive.h"
+#include "holdfast/hal/gpu/gpu_queue.h"
 #include "holdfast/hal/host_timeline.h"
-#include "holdfast/hal/vulkan/vulkan_queue.h"
 
 namespace holdfast::hal {
 namespace {
 
-// Semaphores have no descriptor to poll: while one is watched, it is looked at this often.
+// Counters have no descriptor to poll: while one is watched, it is looked at this often.
 constexpr int kLookAgainMs = 1;
 
 // Points outside the device, each with a descriptor for as long as it is waited for.
@@ -56,12 +56,12 @@ class HostPoints {
 
 }  // namespace
 
-VulkanWatcher::VulkanWatcher(std::shared_ptr<VulkanCore> core)
+GpuWatcher::GpuWatcher(std::shared_ptr<GpuCore> core)
     : core_(std::move(core)), wake_fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
-void VulkanWatcher::set_queues(std::vector<VulkanQueue*> queues) { queues_ = std::move(queues); }
+void GpuWatcher::set_queues(std::vector<GpuQueue*> queues) { queues_ = std::move(queues); }
 
-Failure VulkanWatcher::begin() {
+Failure GpuWatcher::begin() {
   if (running_.load()) return {};
   if (!wake_fd_) {
     return Failure(ErrorCode::environment,
@@ -72,7 +72,7 @@ Failure VulkanWatcher::begin() {
   sync::Lock lock(mutex_);
   if (running_.load()) return {};
   try {
-    thread_ = sync::Thread("hf-vulkan", [self = shared_from_this()] { self->run(); });
+    thread_ = sync::Thread("hf-gpu", [self = shared_from_this()] { self->run(); });
   } catch (const Error& error) {
     return Failure(error.code(), error.what());
   }
@@ -80,11 +80,11 @@ Failure VulkanWatcher::begin() {
   return {};
 }
 
-void VulkanWatcher::wake() noexcept {
+void GpuWatcher::wake() noexcept {
   if (running_.load()) make_readable(wake_fd_);
 }
 
-Result<UniqueFd> VulkanWatcher::watch(const Point& point) {
+Result<UniqueFd> GpuWatcher::watch(const Point& point) {
   UniqueFd ours(::eventfd(0, EFD_CLOEXEC));
   UniqueFd theirs(ours ? ::dup(ours.get()) : -1);
   if (!theirs) {
@@ -107,7 +107,7 @@ Result<UniqueFd> VulkanWatcher::watch(const Point& point) {
   return theirs;
 }
 
-bool VulkanWatcher::look_at_exports() {
+bool GpuWatcher::look_at_exports() {
   std::vector<Export> all;
   {
     sync::Lock lock(mutex_);
@@ -124,7 +124,7 @@ bool VulkanWatcher::look_at_exports() {
   return true;
 }
 
-void VulkanWatcher::run() {
+void GpuWatcher::run() {
   HostPoints host_points;
   std::vector<pollfd> polled;
   for (;;) {
@@ -134,7 +134,7 @@ void VulkanWatcher::run() {
     while (started) {
       started = false;
       waits_for.clear();
-      for (VulkanQueue* queue : queues_) started |= queue->start_kept_back(waits_for);
+      for (GpuQueue* queue : queues_) started |= queue->start_kept_back(waits_for);
     }
     host_points.watch(std::move(waits_for));
     const bool ended = core_->try_end();
@@ -154,7 +154,7 @@ void VulkanWatcher::run() {
   }
 }
 
-void VulkanWatcher::finish(bool ended) {
+void GpuWatcher::finish(bool ended) {
   sync::Thread thread;
   {
     sync::Lock lock(mutex_);
@@ -169,7 +169,7 @@ void VulkanWatcher::finish(bool ended) {
   }
 }
 
-void VulkanWatcher::forget_thread() {
+void GpuWatcher::forget_thread() {
   thread_.detach();
   leave_alive(shared_from_this());
 }

@@ -6,23 +6,23 @@
 
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/gpu/gpu_core.h"
 #include "holdfast/hal/timeline.h"
 #include "holdfast/hal/unique_fd.h"
-#include "holdfast/hal/vulkan/vulkan_core.h"
 
 namespace holdfast::hal {
 
-class VulkanQueue;
+class GpuQueue;
 
 // Does for a device what only the host can: hands over lists that were kept back once what they
 // wait for has happened, and makes exported descriptors readable. Its thread begins with the first
 // such thing and lasts until the device is closed. Thread-safe.
-class VulkanWatcher : public std::enable_shared_from_this<VulkanWatcher> {
+class GpuWatcher : public std::enable_shared_from_this<GpuWatcher> {
  public:
-  explicit VulkanWatcher(std::shared_ptr<VulkanCore> core);
+  explicit GpuWatcher(std::shared_ptr<GpuCore> core);
 
   // Before anything else. They outlive the thread.
-  void set_queues(std::vector<VulkanQueue*> queues);
+  void set_queues(std::vector<GpuQueue*> queues);
   // From now on there is a thread. A failure: none can be had, or nothing to wake it by.
   Failure begin();
   // Something was kept back, or the device was stopped. Nothing where there is no thread.
@@ -41,8 +41,8 @@ class VulkanWatcher : public std::enable_shared_from_this<VulkanWatcher> {
   // Whether some are left.
   bool look_at_exports();
 
-  std::shared_ptr<VulkanCore> core_;
-  std::vector<VulkanQueue*> queues_;
+  std::shared_ptr<GpuCore> core_;
+  std::vector<GpuQueue*> queues_;
   UniqueFd wake_fd_;
   std::atomic<bool> running_{false};
 

@@ -1,23 +1,23 @@
-#include "holdfast/hal/vulkan/vulkan_timeline.h"
+#include "holdfast/hal/gpu/gpu_timeline.h"
 
-#include <fmt/format.h>
+#include "holdfast/base/sync/thread.h"
 
 namespace holdfast::hal {
 namespace {
 
 // So long a thread looks at the counter before it sleeps: waking it costs more than short kernels
-// take (bench row vulkan_readback).
+// take (bench rows *_readback).
 constexpr sync::Duration kSpin = std::chrono::microseconds(50);
 // A sleeping waiter looks this often whether the device was closed or lost.
-constexpr sync::Duration kSemaphoreCheck = std::chrono::milliseconds(5);
+constexpr sync::Duration kLookAgain = std::chrono::milliseconds(5);
 
 }  // namespace
 
-PointState VulkanTimeline::answer(uint64_t value) const noexcept {
+PointState GpuTimeline::answer(uint64_t value) const noexcept {
   return failures_.find(value) != nullptr ? PointState::failed : PointState::reached;
 }
 
-PointState VulkanTimeline::query(TimelineValue value) const noexcept {
+PointState GpuTimeline::query(TimelineValue value) const noexcept {
   if (progress_.seen.load(std::memory_order_acquire) >= value.value) return answer(value.value);
   if (core_->look(progress_) >= value.value) return answer(value.value);
   if (!core_->try_end()) return PointState::pending;
@@ -26,32 +26,19 @@ PointState VulkanTimeline::query(TimelineValue value) const noexcept {
                                                                        : PointState::failed;
 }
 
-Failure VulkanTimeline::failure(TimelineValue value) const {
+Failure GpuTimeline::failure(TimelineValue value) const {
   if (query(value) != PointState::failed) return {};
   const ListFailure* const found = failures_.find(value.value);
   return found != nullptr ? found->cause : core_->end_cause();
 }
 
-std::shared_ptr<const Damage> VulkanTimeline::damage(TimelineValue value) const {
+std::shared_ptr<const Damage> GpuTimeline::damage(TimelineValue value) const {
   if (query(value) != PointState::failed) return nullptr;
   const ListFailure* const found = failures_.find(value.value);
   return found != nullptr ? found->damage : nullptr;
 }
 
-VkResult VulkanTimeline::sleep(uint64_t value, sync::Duration timeout) const {
-  const VulkanCore::Use use(*core_);
-  if (!use) return VK_SUCCESS;
-  VkSemaphoreWaitInfo info{VK_STRUCTURE_TYPE_SEMAPHORE_WAIT_INFO};
-  info.semaphoreCount = 1;
-  info.pSemaphores = &progress_.semaphore;
-  info.pValues = &value;
-  const auto ns = static_cast<uint64_t>(std::max<int64_t>(timeout.count(), 0));
-  const VkResult result = core_->vk.vkWaitSemaphores(core_->device, &info, ns);
-  if (result < 0) (void)core_->check(result, "it cannot be waited for");
-  return result;
-}
-
-PointState VulkanTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
+PointState GpuTimeline::wait(TimelineValue value, sync::Deadline deadline) const {
   const auto resolved = [&] { return query(value) != PointState::pending; };
   const sync::Deadline spin = earlier(deadline, sync::Deadline::after(kSpin));
   for (unsigned attempt = 0; !resolved(); ++attempt) {
@@ -60,27 +47,27 @@ PointState VulkanTimeline::wait(TimelineValue value, sync::Deadline deadline) co
       sync::relax(attempt);
       continue;
     }
-    const sync::Deadline slice = earlier(deadline, sync::Deadline::after(kSemaphoreCheck));
-    if (sleep(value.value, slice.when() - sync::now()) < 0) sync::relax(attempt);
+    const sync::Deadline slice = earlier(deadline, sync::Deadline::after(kLookAgain));
+    if (!core_->sleep(progress_, value.value, slice.when() - sync::now())) sync::relax(attempt);
   }
   return query(value);
 }
 
-void VulkanTimeline::wait_unseen(TimelineValue value) const {
-  while (query(value) == PointState::pending) sleep(value.value, std::chrono::seconds(1));
+void GpuTimeline::wait_unseen(TimelineValue value) const {
+  while (query(value) == PointState::pending) core_->sleep(progress_, value.value, std::chrono::seconds(1));
 }
 
-void VulkanTimeline::will_fail(TimelineValue value, ListFailure failure) {
+void GpuTimeline::will_fail(TimelineValue value, ListFailure failure) {
   const sync::LeafLock lock(mutex_);
   failures_.add_locked(value.value, std::move(failure));
 }
 
-void VulkanTimeline::withdraw(TimelineValue value) {
+void GpuTimeline::withdraw(TimelineValue value) {
   const sync::LeafLock lock(mutex_);
   failures_.withdraw_locked(value.value);
 }
 
-ListFailure VulkanTimeline::known_failure(TimelineValue value) const {
+ListFailure GpuTimeline::known_failure(TimelineValue value) const {
   const ListFailure* const found = failures_.find(value.value);
   return found != nullptr ? *found : ListFailure{failure(value), nullptr};
 }

@@ -1,17 +1,17 @@
 #pragma once
 
 #include "holdfast/hal/failed_values.h"
+#include "holdfast/hal/gpu/gpu_core.h"
 #include "holdfast/hal/timeline.h"
-#include "holdfast/hal/vulkan/vulkan_core.h"
 
 namespace holdfast::hal {
 
-// A timeline semaphore of the core's. query() is a load for what was seen before, else one driver
-// query.
-class VulkanTimeline final : public Timeline {
+// A counter that the device writes. query() is a load for what was seen before, else the core's
+// way to read the counter.
+class GpuTimeline final : public Timeline {
  public:
-  VulkanTimeline(DeviceId device, std::string name, std::shared_ptr<VulkanCore> core,
-                 VulkanProgress& progress)
+  GpuTimeline(DeviceId device, std::string name, std::shared_ptr<GpuCore> core,
+              GpuProgress& progress)
       : Timeline(device, std::move(name)), core_(std::move(core)), progress_(progress) {}
 
   PointState query(TimelineValue value) const noexcept override;
@@ -26,7 +26,7 @@ class VulkanTimeline final : public Timeline {
     return progress_.seen.load(std::memory_order_acquire) >= value.value;
   }
 
-  VkSemaphore semaphore() const noexcept { return progress_.semaphore; }
+  const GpuProgress& progress() const noexcept { return progress_; }
   // Up to which value the driver has the lists; these come to an end whatever the host does.
   TimelineValue started() const noexcept {
     return {progress_.started.load(std::memory_order_acquire)};
@@ -34,7 +34,7 @@ class VulkanTimeline final : public Timeline {
   void note_started(TimelineValue value) noexcept {
     progress_.started.store(value.value, std::memory_order_release);
   }
-  // Before the value is handed to the driver: once the semaphore is there, it has failed.
+  // Before the value is handed to the driver: once the counter is there, it has failed.
   void will_fail(TimelineValue value, ListFailure failure);
   void withdraw(TimelineValue value);
   // What is known of the value, resolved or not.
@@ -42,10 +42,9 @@ class VulkanTimeline final : public Timeline {
 
  private:
   PointState answer(uint64_t value) const noexcept;
-  VkResult sleep(uint64_t value, sync::Duration timeout) const;
 
-  std::shared_ptr<VulkanCore> core_;
-  VulkanProgress& progress_;
+  std::shared_ptr<GpuCore> core_;
+  GpuProgress& progress_;
   FailedValues failures_;
   sync::LeafMutex mutex_;  // guards changes of failures_
 };
