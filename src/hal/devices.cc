@@ -10,6 +10,7 @@
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/adversary/adversary_device.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/hal/cuda/cuda_device.h"
 #include "holdfast/hal/validate/validate_device.h"
 #ifdef HOLDFAST_HAS_VULKAN
 #include "holdfast/hal/vulkan/vulkan_device.h"
@@ -73,12 +74,21 @@ Ref<Device> open_vulkan(std::optional<std::string_view> selector, bool immediate
 }
 #endif
 
+Ref<Device> open_cuda(std::optional<std::string_view> selector, bool immediate) {
+  CudaOptions options;
+  options.device = selector.value_or("");
+  options.immediate = immediate;
+  return CudaDevice::open(options).or_raise();
+}
+std::vector<DeviceListing> list_cuda() { return list_cuda_devices(); }
+
 // A new kind of device is a line here.
 constexpr std::array kKinds{
     Kind{"cpu", open_cpu, list_cpu},
 #ifdef HOLDFAST_HAS_VULKAN
     Kind{"vulkan", open_vulkan, list_vulkan_devices},
 #endif
+    Kind{"cuda", open_cuda, list_cuda},
 };
 
 Ref<Device> open_bare(std::string_view name, bool immediate) {

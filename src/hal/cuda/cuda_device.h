@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "holdfast/hal/device.h"
 #include "holdfast/hal/devices.h"
+#include "holdfast/hal/gpu/gpu_device.h"
 
 namespace holdfast::hal {
 
@@ -46,7 +46,7 @@ struct CudaOptions {
 // - A native callback is given the CUstream. It is called inside submit(), after the list's earlier
 //   commands were handed over; if it throws, these run, and everything the list writes is bad.
 // - Nothing here synchronises with other work: memory comes from a pool of the device's own.
-class CudaDevice final : public Device {
+class CudaDevice final : public GpuDevice {
  public:
   // A failure says what is missing here, and lists the devices there are.
   static Result<Ref<CudaDevice>> open(const CudaOptions& options = {});
@@ -56,23 +56,14 @@ class CudaDevice final : public Device {
   Result<Ref<Buffer>> import_buffer(ExternalMemory memory) override;
   Result<Ref<Pipeline>> create_pipeline(PipelineDesc desc) override;
   Result<Ref<Program>> create_program(CommandList& list) override;
-  Result<UniqueFd> export_point(const Point& point) override;
-  Failure lost() const override;
-  CloseReport close(sync::Deadline deadline) override;
 
   // The CUcontext, for users of `native` commands and of other libraries. Valid while the device is
   // open.
   void* context() const noexcept;
-  // As if the hardware fell off the bus: lists that the driver has finish, no further one starts,
-  // and everything pending fails with this cause.
-  void lose(Failure cause);
 
  private:
   CudaDevice(DeviceInfo info, const CudaOptions& options, std::shared_ptr<CudaCore> core);
-  struct State;
-  sync::Duration close_bound_;
   std::shared_ptr<CudaCore> core_;
-  std::shared_ptr<State> state_;
 };
 
 // "cuda:0", ...; those that cannot be used say why, and one line says why there are none and how to

@@ -1,0 +1,151 @@
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "holdfast/base/bytes.h"
+#include "holdfast/base/sync/mutex.h"
+#include "holdfast/hal/buffer.h"
+#include "holdfast/hal/cuda/cuda_api.h"
+#include "holdfast/hal/cuda/cuda_device.h"
+#include "holdfast/hal/gpu/gpu_core.h"
+#include "holdfast/hal/queue.h"
+
+namespace holdfast::hal {
+
+class CudaCore;
+
+// Something that owns handles of the driver.
+class CudaObject : public GpuObject {
+ protected:
+  explicit CudaObject(const std::shared_ptr<CudaCore>& core);
+  ~CudaObject() override;
+  const std::shared_ptr<CudaCore>& core() const noexcept { return core_; }
+
+ private:
+  std::shared_ptr<CudaCore> core_;
+};
+
+// A queue's stream, and the counter that it writes when a list is done.
+struct CudaProgress : GpuProgress {
+  cu::CUstream stream = nullptr;
+  std::atomic<uint64_t>* counter = nullptr;  // in host memory that the device reaches
+  cu::CUdeviceptr counter_address = 0;
+  // How often the counter was found behind since the driver was last asked how the stream is.
+  mutable std::atomic<uint32_t> disappointments{0};
+
+  // What the driver has and is not known to be done with: to name it, should the device be lost.
+  // Each Work outlives its value's resolution, which comes after the entry is taken out or the
+  // device is lost.
+  struct Given {
+    uint64_t value = 0;
+    const Work* work = nullptr;
+  };
+  mutable sync::LeafMutex mutex;  // guards given
+  std::deque<Given> given HOLDFAST_GUARDED_BY(mutex);
+};
+
+// A GPU's primary context and what its queues, buffers and pipelines share. Thread-safe.
+class CudaCore final : public GpuCore {
+ public:
+  static Result<std::shared_ptr<CudaCore>> open(const CudaOptions& options);
+  ~CudaCore() override;
+
+  // Makes the context current for a scope, and whatever was so before afterwards. Every call of the
+  // driver needs it.
+  class Current {
+   public:
+    explicit Current(const CudaCore& core) noexcept : core_(core) {
+      pushed_ = core_.cu.cuCtxPushCurrent(core_.context) == cu::CUDA_SUCCESS;
+    }
+    ~Current() {
+      cu::CUcontext popped = nullptr;
+      if (pushed_) core_.cu.cuCtxPopCurrent(&popped);
+    }
+    Current(const Current&) = delete;
+    Current& operator=(const Current&) = delete;
+
+   private:
+    const CudaCore& core_;
+    bool pushed_ = false;
+  };
+
+  // Constant after open().
+  std::shared_ptr<const CudaApi> api;
+  const cu::Calls& cu;
+  cu::CUdevice device = 0;
+  cu::CUcontext context = nullptr;
+  std::string architecture;  // "sm_90"
+  bool has_memory_operations = false;
+  bool uses_graphs = false;
+  Bytes memory_limit;
+  Groups max_groups;
+  uint32_t max_group_threads = 0;
+  uint32_t max_shared_memory = 0;
+  uint32_t copy_engines = 0;
+
+  // Of buffers given out; imports are not counted.
+  mutable std::atomic<uint64_t> used_bytes{0};
+
+  // Passes a driver's answer on. None for success. After an answer that says that the device or its
+  // context can do nothing any more, the device is lost.
+  Failure check(cu::CUresult result, std::string_view what) const;
+
+  // A new stream with its counter; lives as long as the core. Before the first list is started.
+  Result<CudaProgress*> make_progress();
+
+  // Memory, with the context current. None of these waits for work of a queue. Pinned memory that is
+  // freed while lists are in flight is kept for later buffers of its size, or until nothing is,
+  // since the driver waits for all work to free it.
+  struct Memory {
+    cu::CUdeviceptr address = 0;
+    std::byte* host = nullptr;  // null where the host cannot reach it
+    Bytes size{};
+  };
+  Result<Memory> allocate(Bytes size, MemoryKind kind, std::string_view what);
+  void free(const Memory& memory) noexcept;
+
+  bool sleep(const GpuProgress& progress, uint64_t value, sync::Duration timeout) const override;
+
+ protected:
+  std::optional<uint64_t> read(const GpuProgress& progress) const noexcept override;
+  void finish_closing() noexcept override;
+
+ private:
+  explicit CudaCore(std::shared_ptr<const CudaApi> driver);
+  Failure choose(const CudaOptions& options);
+  Failure prepare(const CudaOptions& options);
+  // Asks the driver whether the stream still works.
+  void examine(const CudaProgress& progress) const noexcept;
+  std::string suspects() const;
+  Result<Memory> allocate_device(Bytes size, std::string_view what);
+  Result<Memory> allocate_pinned(Bytes size, std::string_view what);
+  void free_kept_pinned() noexcept;
+
+  bool retained_ = false;
+  cu::CUstream memory_stream_ = nullptr;
+  cu::CUmemoryPool pool_ = nullptr;
+  std::vector<std::unique_ptr<CudaProgress>> streams_;
+  Memory counters_;
+  size_t counters_used_ = 0;
+
+  mutable sync::Mutex loss_mutex_;  // held while what ended the device is put into words
+  sync::LeafMutex pinned_mutex_;    // guards kept_pinned_
+  std::vector<Memory> kept_pinned_ HOLDFAST_GUARDED_BY(pinned_mutex_);
+};
+
+// A GPU as the driver lists it.
+struct CudaCandidate {
+  cu::CUdevice device = 0;
+  std::string name;         // "NVIDIA H200"
+  std::string description;  // for people
+  std::string skipped;      // why it cannot be used; empty: it can
+};
+Result<std::vector<CudaCandidate>> cuda_candidates(const CudaApi& api);
+
+}  // namespace holdfast::hal

@@ -1,0 +1,120 @@
+#include "holdfast/hal/cuda/cuda_device.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "holdfast/hal/cuda/cuda_queue.h"
+#include "holdfast/hal/cuda/cuda_resources.h"
+#include "holdfast/hal/program.h"
+
+namespace holdfast::hal {
+namespace {
+
+// Streams beyond these share the GPU's hardware queues, and gain nothing.
+constexpr uint32_t kQueues = 8;
+
+// Its list is translated anew for each replay.
+class CudaProgram final : public Program {
+ public:
+  explicit CudaProgram(CommandList&& list) : Program(std::move(list)) {}
+};
+
+}  // namespace
+
+Result<Ref<CudaDevice>> CudaDevice::open(const CudaOptions& options) {
+  Result<std::shared_ptr<CudaCore>> opened = CudaCore::open(options);
+  if (!opened) return opened.failure();
+  const std::shared_ptr<CudaCore>& core = opened.value();
+  DeviceInfo info;
+  info.id = DeviceId::next();
+  info.name = core->name;
+  info.description = core->description;
+  info.queues = options.queues > 0 ? options.queues : kQueues;
+  info.copy_queues = options.copy_queues.value_or(core->copy_engines > 0 ? 1 : 0);
+  info.max_group_threads = core->max_group_threads;
+  info.module_form = ModuleForm::cuda;
+  info.architecture = core->architecture;
+  info.thread_style = ThreadStyle::many_weak;
+  info.max_groups = {std::min(core->max_groups.x, 0x7fffffffU),
+                     std::min(core->max_groups.y, 0xffffU), std::min(core->max_groups.z, 0xffffU)};
+  info.max_buffer = core->memory_limit;
+  info.memory = core->memory_limit;
+  info.max_buffers = ~uint32_t{0};
+  info.device_memory_host_visible = false;
+
+  Ref<CudaDevice> device(new CudaDevice(std::move(info), options, core));
+  const CudaCore::Current current(*core);
+  auto counter = std::make_shared<std::atomic<uint64_t>>(0);
+  std::vector<Ref<GpuQueue>> queues;
+  const uint32_t computing = device->info().queues;
+  for (uint32_t i = 0; i < computing + device->info().copy_queues; ++i) {
+    const bool computes = i < computing;
+    std::string name = computes ? fmt::format("{} queue {}", core->name, i)
+                                : fmt::format("{} copy queue {}", core->name, i - computing);
+    Result<CudaProgress*> progress = core->make_progress();
+    if (!progress) return progress.failure();
+    auto timeline = make_ref<GpuTimeline>(device->id(), std::move(name), core, *progress.value());
+    queues.emplace_back(make_ref<CudaQueue>(device->id(), i, std::move(timeline), core,
+                                            *progress.value(), computes, device->watcher(),
+                                            counter));
+  }
+  device->set_gpu_queues(std::move(queues));
+  return device;
+}
+
+CudaDevice::CudaDevice(DeviceInfo info, const CudaOptions& options, std::shared_ptr<CudaCore> core)
+    : GpuDevice(std::move(info), core, options.immediate, options.close_bound),
+      core_(std::move(core)) {}
+
+CudaDevice::~CudaDevice() { end(); }
+
+Result<Ref<Buffer>> CudaDevice::create_buffer(const BufferDesc& desc) {
+  return while_open([&]() -> Result<Ref<Buffer>> {
+    if (!desc.size) {
+      return Failure(ErrorCode::usage, fmt::format("buffer '{}' would have no bytes", desc.name));
+    }
+    return CudaBuffer::create(id(), desc, core_);
+  });
+}
+
+Result<Ref<Buffer>> CudaDevice::import_buffer(ExternalMemory memory) {
+  return import_while_open(memory, [&] { return CudaBuffer::import(id(), memory, core_); });
+}
+
+Result<Ref<Pipeline>> CudaDevice::create_pipeline(PipelineDesc desc) {
+  return while_open([&] { return CudaPipeline::create(id(), std::move(desc), core_); });
+}
+
+Result<Ref<Program>> CudaDevice::create_program(CommandList& list) {
+  if (Failure gone = lost()) return gone;
+  if (Failure refused = check_sealable(list, id())) return refused;
+  return Ref<Program>(make_ref<CudaProgram>(std::move(list)));
+}
+
+void* CudaDevice::context() const noexcept {
+  const CudaCore::Use use(*core_);
+  return use ? core_->context : nullptr;
+}
+
+std::vector<DeviceListing> list_cuda_devices(const std::string& driver) {
+  const auto none = [](const std::string& why) {
+    return std::vector<DeviceListing>{{"cuda", fmt::format("none: {}", why)}};
+  };
+  const Result<std::shared_ptr<const CudaApi>> api = CudaApi::load(driver);
+  if (!api) return none(api.failure().message());
+  const Result<std::vector<CudaCandidate>> found = cuda_candidates(*api.value());
+  if (!found) return none(found.failure().message());
+  if (found.value().empty()) return none("NVIDIA's driver lists no GPU");
+  std::vector<DeviceListing> devices;
+  for (const CudaCandidate& candidate : found.value()) {
+    devices.push_back(
+        {fmt::format("cuda:{}", devices.size()),
+         candidate.skipped.empty()
+             ? candidate.description
+             : fmt::format("{}; cannot be used: {}", candidate.description, candidate.skipped)});
+  }
+  return devices;
+}
+
+}  // namespace holdfast::hal

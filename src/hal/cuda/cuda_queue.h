@@ -1,0 +1,43 @@
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "holdfast/hal/cuda/cuda_graph.h"
+#include "holdfast/hal/gpu/gpu_queue.h"
+
+namespace holdfast::hal {
+
+// A stream.
+class CudaQueue final : public GpuQueue {
+ public:
+  // `computes`: takes everything, not copies and fills alone.
+  CudaQueue(DeviceId device, uint32_t index, Ref<GpuTimeline> timeline,
+            const std::shared_ptr<CudaCore>& core, CudaProgress& progress, bool computes,
+            std::shared_ptr<GpuWatcher> watcher, std::shared_ptr<std::atomic<uint64_t>> counter);
+  ~CudaQueue() override;
+
+ protected:
+  Failure hand_over(const Work& work, std::span<const Command* const> skipped,
+                    ListFailure known) override;
+  Failure hand_over_empty(const Work& work) override;
+
+ private:
+  // Whether the work was launched as a graph: see CudaGraphs. The device may be lost by it.
+  bool launch_as_graph(const CudaWork& work);
+  // Makes the stream wait for the Points of other queues that the work waits for.
+  Failure await(const Work& work);
+  // The stream writes the work's value, after everything it was given. Cannot fail with work on the
+  // stream unless the device does.
+  Failure signal(const Work& work);
+  Failure write_counter(uint64_t value);
+
+  std::shared_ptr<CudaCore> core_;
+  CudaProgress& progress_;
+  const bool computes_;
+  class WaitEvent;
+  std::unique_ptr<WaitEvent> wait_event_;  // where there are no memory operations
+  CudaGraphs graphs_;
+};
+
+}  // namespace holdfast::hal
