@@ -10,6 +10,7 @@
 
 #include "holdfast/base/shown.h"
 #include "holdfast/kernel/names.h"
+#include "holdfast/kernel/native.h"
 
 namespace holdfast::kernel {
 namespace {
@@ -66,6 +67,29 @@ std::optional<std::string> check_arguments(const std::vector<NamedArgument>& arg
   return std::nullopt;
 }
 
+// No GPU has more, and drivers count in 32 bits.
+constexpr Bytes kMaxSharedMemory = 16_MiB;
+
+std::optional<std::string> check_launch(const Native& native, const std::string& what) {
+  const hal::Groups& cluster = native.cluster;
+  if (!is_cuda(native.kind)) {
+    const bool plain = native.shared_memory == Bytes{} && cluster == hal::Groups{};
+    if (plain && !native.cooperative) return std::nullopt;
+    return what +
+           " cannot have shared_memory, a cluster or cooperative launches; they are for cuda, ptx "
+           "and cubin";
+  }
+  if (cluster.count() == 0) {
+    return fmt::format("{} has clusters of {} x {} x {} groups, which is none; correct cluster",
+                       what, cluster.x, cluster.y, cluster.z);
+  }
+  if (native.shared_memory > kMaxSharedMemory) {
+    return fmt::format("{} has {} of shared_memory, more than any GPU", what,
+                       to_string(native.shared_memory));
+  }
+  return std::nullopt;
+}
+
 bool takes_text(NativeKind kind) { return kind != NativeKind::spirv && kind != NativeKind::cubin; }
 
 std::optional<std::string> check_native(const Native& native,
@@ -86,6 +110,7 @@ std::optional<std::string> check_native(const Native& native,
         "leave it out",
         what, native.threadgroup->x, native.threadgroup->y, native.threadgroup->z);
   }
+  if (auto sentence = check_launch(native, what)) return sentence;
   if (native.bindings.empty()) return std::nullopt;
   std::set<std::string_view> bound;
   std::vector<std::string_view> known;

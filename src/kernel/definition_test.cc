@@ -132,5 +132,33 @@ TEST(Definition, a_native_binds_every_argument_once) {
               HasSubstr("glsl is given twice"));
 }
 
+TEST(Definition, launch_attributes_are_for_natives_of_cuda) {
+  const auto with = [](const Native& native) {
+    return sentence_after([&](Definition& d) { d.natives = {native}; });
+  };
+  const Native plain{.kind = NativeKind::cuda, .text = "x", .entry_point = "x"};
+  Native all = plain;
+  all.shared_memory = 200_KiB;
+  all.cluster = {2, 2, 1};
+  all.cooperative = true;
+  EXPECT_EQ(with(all), "nothing is wrong");
+  for (const auto change :
+       {+[](Native& n) { n.shared_memory = 1_KiB; }, +[](Native& n) { n.cluster.x = 2; },
+        +[](Native& n) { n.cooperative = true; }}) {
+    Native native{.kind = NativeKind::glsl, .text = "x"};
+    change(native);
+    EXPECT_THAT(with(native), AllOf(HasSubstr("glsl cannot"), HasSubstr("cuda, ptx and cubin")));
+    native = plain;
+    change(native);
+    EXPECT_EQ(with(native), "nothing is wrong");
+  }
+  Native none = plain;
+  none.cluster.y = 0;
+  EXPECT_THAT(with(none), HasSubstr("clusters of 1 x 0 x 1 groups, which is none"));
+  Native much = plain;
+  much.shared_memory = 1_GiB;
+  EXPECT_THAT(with(much), HasSubstr("1.0 GiB of shared_memory"));
+}
+
 }  // namespace
 }  // namespace holdfast::kernel

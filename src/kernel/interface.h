@@ -21,15 +21,16 @@ struct BindingUse {
 };
 
 enum class FieldKind : uint8_t {
-  shape,    // int32 for each dimension of a binding's argument
-  strides,  // int64 for each, in elements
-  param     // a param's bytes
+  shape,       // int32 for each dimension of a binding's argument
+  strides,     // int64 for each, in elements
+  param,       // a param's bytes
+  threadgroup  // uint32 for each axis of the call's threadgroup, for the device alone
 };
 // A part of the parameter bytes, naturally aligned.
 struct ParameterField {
   FieldKind kind = FieldKind::param;
   uint32_t index = 0;  // of the binding, or of the param in the signature
-  uint32_t count = 1;  // elements: the rank for shape and strides
+  uint32_t count = 1;  // elements: the rank for shape and strides, 3 for threadgroup
   Bytes offset{};
   Bytes size{};  // of all elements
   friend bool operator==(const ParameterField&, const ParameterField&) = default;
@@ -41,8 +42,11 @@ struct LaunchBlock {
   uint32_t group[3];             // threads of a whole threadgroup
   uint32_t first_group[3];       // added to the group's position: grids dispatched in parts
   uint32_t groups_per_dispatch;  // threadgroups that one group of the device runs; see Target::cut
+  // Where the device's groups are threadgroups: the threads of each that this dispatch starts.
+  // Fewer than `group` where none has more.
+  uint32_t block[3] = {};
 };
-static_assert(sizeof(LaunchBlock) == 40);
+static_assert(sizeof(LaunchBlock) == 52);
 
 // Whether threads of a group need each other, and so what runs them.
 enum class Cooperation : uint8_t {
@@ -57,6 +61,8 @@ struct Interface {
   Bytes parameter_bytes{};  // the launch block, where there is one, and all fields
   bool has_launch_block = true;
   Cooperation cooperation = Cooperation::none;
+  bool binding_lengths = false;  // the code is told how many bytes each binding has
+  hal::Groups cluster{};         // a dispatch has a multiple of these groups along each axis
   friend bool operator==(const Interface&, const Interface&) = default;
 };
 

@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <boost/container/small_vector.hpp>
 #include <cstring>
 #include <type_traits>
 
 #include "holdfast/base/env.h"
 #include "holdfast/base/log.h"
-#include "holdfast/base/rounding.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/base/sync/process.h"
 #include "holdfast/kernel/cache/variant_cache.h"
@@ -163,11 +163,16 @@ void store(ParameterBytes& bytes, Bytes offset, const T& value) {
 }
 
 void fill_fields(ParameterBytes& bytes, const Interface& interface,
-                 std::span<const Bound* const> bounds, std::span<const Param> params) {
+                 std::span<const Bound* const> bounds, const Launch& launch) {
   for (const ParameterField& field : interface.fields) {
     if (field.kind == FieldKind::param) {
-      const uint64_t bits = params[field.index].value.bits;
+      const uint64_t bits = launch.params[field.index].value.bits;
       std::memcpy(bytes.data() + field.offset.value, &bits, field.size.value);
+      continue;
+    }
+    if (field.kind == FieldKind::threadgroup) {
+      const Size3& group = launch.threadgroup;
+      store(bytes, field.offset, std::array{group.x, group.y, group.z});
       continue;
     }
     const Bound& bound = *bounds[field.index];
@@ -192,14 +197,6 @@ void check_group(const Kernel& kernel, const Launch& launch, const Variant& vari
                      own.x, own.y, own.z, given.x, given.y, given.z));
 }
 
-// The groups of a grid whose last ones may be smaller.
-hal::Groups whole_groups(const Size3& grid, const Size3& group) {
-  const auto along = [](uint32_t threads, uint32_t each) {
-    return static_cast<uint32_t>(ceil_div<uint64_t>(threads, each));
-  };
-  return {along(grid.x, group.x), along(grid.y, group.y), along(grid.z, group.z)};
-}
-
 // A launch, whoever records it.
 template <typename Recorder>
 void record(Recorder& recorder, const Target& target, const Kernel& kernel, const Launch& launch,
@@ -221,16 +218,12 @@ void record(Recorder& recorder, const Target& target, const Kernel& kernel, cons
 
   ParameterBytes parameters(interface.parameter_bytes.value, boost::container::default_init);
   std::memset(parameters.data(), 0, parameters.size());
-  fill_fields(parameters, interface, {bounds.data(), bounds.size()}, launch.params);
+  fill_fields(parameters, interface, {bounds.data(), bounds.size()}, launch);
   const auto dispatch = [&](auto& to, const hal::Groups& groups) {
     to.dispatch(variant.pipeline, {bindings.data(), bindings.size()},
                 std::span<const std::byte>(parameters.data(), parameters.size()), groups,
                 launch.label.empty() ? std::string_view(kernel.name()) : launch.label);
   };
-  if (!interface.has_launch_block) {
-    dispatch(recorder, whole_groups(launch.grid, launch.threadgroup));
-    return;
-  }
   DispatchParts parts;
   const LaunchShape shape{launch.grid, launch.threadgroup, launch.work_per_thread};
   if (const Failure refused = target.cut(interface, shape, parts)) {
@@ -238,7 +231,7 @@ void record(Recorder& recorder, const Target& target, const Kernel& kernel, cons
   }
   const auto dispatch_all = [&](auto& to) {
     for (const DispatchPart& part : parts) {
-      store(parameters, {}, part.block);
+      if (interface.has_launch_block) store(parameters, {}, part.block);
       dispatch(to, part.groups);
       // The next part leaves what this one wrote as it is.
       for (hal::Binding& b : bindings) {

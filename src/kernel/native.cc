@@ -75,6 +75,14 @@ GeneratedKernel native_interface(const Definition& definition, const CallSignatu
     interface.fields.push_back({FieldKind::param, i, 1, offset, {size}});
     end = offset + Bytes{size};
   }
+  if (is_cuda(native.kind)) {
+    interface.cluster = native.cluster;
+    end = Bytes{round_up<uint64_t>(end.value, 8)};
+    if (!native.threadgroup) {
+      interface.fields.push_back({FieldKind::threadgroup, 0, 3, end, Bytes{12}});
+      end = end + Bytes{16};
+    }
+  }
   interface.parameter_bytes = end;
   return kernel;
 }

@@ -51,6 +51,22 @@ TEST(Native, params_follow_each_other_each_aligned_to_its_size) {
   EXPECT_EQ(interface.parameter_bytes, 25_B);
 }
 
+TEST(Native, params_of_cuda_are_a_struct_and_the_calls_threadgroup_follows_it) {
+  const CallSignature signature{.params = {{"a", Dtype::float64}, {"b", Dtype::uint8}}};
+  for (const NativeKind kind : {NativeKind::cuda, NativeKind::ptx, NativeKind::cubin}) {
+    Native native{.kind = kind, .cluster = {2, 1, 1}};
+    const Interface open = native_interface(three_groups(), signature, native).interface;
+    ASSERT_EQ(open.fields.size(), 3U);
+    EXPECT_EQ(open.fields[2], (ParameterField{FieldKind::threadgroup, 0, 3, 16_B, 12_B}));
+    EXPECT_EQ(open.parameter_bytes, 32_B);
+    EXPECT_EQ(open.cluster, (hal::Groups{2, 1, 1}));
+    native.threadgroup = Size3{32, 1, 1};
+    const Interface fixed = native_interface(three_groups(), signature, native).interface;
+    EXPECT_EQ(fixed.fields.size(), 2U);
+    EXPECT_EQ(fixed.parameter_bytes, 16_B);
+  }
+}
+
 TEST(Native, its_pragmas_decide_how_it_is_compiled) {
   Definition definition = three_groups();
   definition.math = MathMode::fast;

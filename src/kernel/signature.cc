@@ -46,10 +46,11 @@ std::optional<std::string> check_group(std::string_view kind, std::span<const st
   return std::nullopt;
 }
 
-// A finished module shows no names.
+// A finished module shows no names, and PTX none of its author's.
 bool is_opaque(const Definition& definition) {
-  return std::ranges::any_of(definition.natives,
-                             [](const Native& native) { return !native.module.empty(); });
+  return std::ranges::any_of(definition.natives, [](const Native& native) {
+    return !native.module.empty() || native.kind == NativeKind::ptx;
+  });
 }
 
 // All names that the definition's text has, that of its natives included.

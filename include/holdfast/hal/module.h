@@ -82,7 +82,8 @@ struct SpirvModule {
 // finishes.
 //
 // Its arguments are a pointer for each binding; with `binding_lengths` then the bytes of each, as
-// 64-bit numbers; then the parameter bytes, if there are any, as one value aligned to eight.
+// 64-bit numbers; then the parameter bytes, if there are any, as one value aligned to eight. Code
+// may declare that value shorter than the bytes are, or leave it out: it sees what it declares.
 struct CudaModule {
   std::vector<std::byte> code;
   std::string entry_point = "main";
@@ -91,8 +92,8 @@ struct CudaModule {
   // among its parameters, from this byte on.
   Groups threads{0, 0, 0};
   Bytes threads_at{};
-  Bytes shared_memory{};    // of a group, besides what the code declares
-  Groups cluster{1, 1, 1};  // groups that run together; the grid is a multiple of it
+  Bytes shared_memory{};     // of a group, besides what the code declares
+  Groups cluster{1, 1, 1};   // groups that run together; the grid is a multiple of it
   bool cooperative = false;  // all groups run at once, and may wait for one another
 };
 

@@ -47,8 +47,12 @@ struct Native {
   std::vector<std::string> constants{};
   // The threads of one group; a call's threadgroup must be the same. For glsl and spirv it is read
   // from the module and may be left out here. For other kinds, a size that is left out is not
-  // checked.
+  // checked; cuda, ptx and cubin then run in groups of the call's size.
   std::optional<Size3> threadgroup{};
+  // cuda, ptx, cubin: how it is launched.
+  Bytes shared_memory{};     // of each group, besides what the code declares: extern __shared__
+  hal::Groups cluster{};     // groups that run together; the call's groups are a multiple of it
+  bool cooperative = false;  // all groups run at once, and may wait for one another
 };
 
 // A kernel as its author writes it: plain data. The body is the inside of a function, in the

@@ -38,6 +38,11 @@ class Fields {
 
 void add(Fields& fields, const std::string& text) { fields.add(text); }
 
+void add(Fields& fields, const hal::Groups& groups) {
+  const auto& [x, y, z] = groups;
+  for (const uint32_t axis : {x, y, z}) fields.add(uint64_t{axis});
+}
+
 void add(Fields& fields, const BindingUse& binding) {
   const auto& [group, index, access] = binding;
   fields.add(static_cast<uint64_t>(group));
@@ -68,12 +73,15 @@ void add(Fields& fields, const std::vector<T>& all) {
 }
 
 void add(Fields& fields, const Interface& interface) {
-  const auto& [bindings, parameters, bytes, has_launch_block, cooperation] = interface;
+  const auto& [bindings, parameters, bytes, has_launch_block, cooperation, lengths, cluster] =
+      interface;
   add(fields, bindings);
   add(fields, parameters);
   fields.add(bytes.value);
   fields.add(uint64_t{has_launch_block});
   fields.add(static_cast<uint64_t>(cooperation));
+  fields.add(uint64_t{lengths});
+  add(fields, cluster);
 }
 
 void add(Fields& fields, const GeneratedKernel& code) {
@@ -90,7 +98,8 @@ void add(Fields& fields, const GeneratedKernel& code) {
 }
 
 void add(Fields& fields, const Native& native) {
-  const auto& [kind, text, module, entry_point, bindings, reaches, constants, threadgroup] = native;
+  const auto& [kind, text, module, entry_point, bindings, reaches, constants, threadgroup,
+               shared_memory, cluster, cooperative] = native;
   fields.add(static_cast<uint64_t>(kind));
   fields.add(text);
   fields.add(std::span<const std::byte>(module));
@@ -101,6 +110,9 @@ void add(Fields& fields, const Native& native) {
   fields.add(uint64_t{threadgroup.has_value()});
   const Size3 declared = threadgroup.value_or(Size3{});
   for (const uint32_t axis : {declared.x, declared.y, declared.z}) fields.add(uint64_t{axis});
+  fields.add(shared_memory.value);
+  add(fields, cluster);
+  fields.add(uint64_t{cooperative});
 }
 
 std::string content_of(const CompileJob& job, std::string_view target_version) {
@@ -108,7 +120,7 @@ std::string content_of(const CompileJob& job, std::string_view target_version) {
   const bool by_name = ablated(Ablation::kernel_key_by_name);
   if (by_name) return kernel;
   Fields fields;
-  fields.add("holdfast kernel 2");
+  fields.add("holdfast kernel 3");
   fields.add(target_version);
   fields.add(generator_version());
   fields.add(kernel);

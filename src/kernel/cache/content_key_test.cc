@@ -72,6 +72,10 @@ TEST(ContentKey, whatever_decides_the_code_makes_another_key) {
   with([](CompileJob& j) { j.code.interface.parameter_bytes = {56}; });
   with([](CompileJob& j) { j.code.interface.has_launch_block = true; });
   with([](CompileJob& j) { j.code.interface.cooperation = Cooperation::barriers; });
+  with([](CompileJob& j) { j.code.interface.binding_lengths = true; });
+  with([](CompileJob& j) { j.code.interface.cluster = {2, 1, 1}; });
+  with([](CompileJob& j) { j.code.interface.cluster = {1, 2, 1}; });
+  with([](CompileJob& j) { j.code.interface.cluster = {1, 1, 2}; });
   with([](CompileJob& j) { j.code.contracts = false; });
   with([](CompileJob& j) { j.native = with_native().native; });
   with([](CompileJob& j) { j.constants = {{"N", int64_t{1}}}; });
@@ -95,6 +99,9 @@ TEST(ContentKey, whatever_decides_the_code_makes_another_key) {
   with_other_native([](Native& n) { n.threadgroup = Size3{2, 1, 1}; });
   with_other_native([](Native& n) { n.threadgroup = Size3{1, 2, 1}; });
   with_other_native([](Native& n) { n.threadgroup = Size3{1, 1, 2}; });
+  with_other_native([](Native& n) { n.shared_memory = 1_KiB; });
+  with_other_native([](Native& n) { n.cluster = {2, 1, 1}; });
+  with_other_native([](Native& n) { n.cooperative = true; });
   with_other_native([](Native& n) { n.reaches = hal::SpirvBindings::addresses; });
   // A native's file name is not in its text, and __FILE__ shows it.
   CompileJob in_a_file = with_native();

@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "holdfast/base/rounding.h"
+
 namespace holdfast::kernel {
 
 Result<GeneratedKernel> Target::generate(const Definition&, const CallSignature&,
@@ -27,8 +29,18 @@ Result<std::optional<Size3>> Target::group_size(const CompileJob& job,
   return job.native ? job.native->threadgroup : std::nullopt;
 }
 
-Failure Target::cut(const Interface&, const LaunchShape&, DispatchParts&) const {
-  return Failure(ErrorCode::unsupported, "no generated code runs on it");
+Failure Target::cut(const Interface& interface, const LaunchShape& shape,
+                    DispatchParts& parts) const {
+  if (interface.has_launch_block) {
+    return Failure(ErrorCode::unsupported, "no generated code runs on it");
+  }
+  const auto along = [](uint32_t threads, uint32_t each) {
+    return static_cast<uint32_t>(ceil_div<uint64_t>(threads, each));
+  };
+  const auto& [grid, group, work] = shape;
+  parts.push_back(
+      {{along(grid.x, group.x), along(grid.y, group.y), along(grid.z, group.z)}, LaunchBlock{}});
+  return {};
 }
 
 }  // namespace holdfast::kernel

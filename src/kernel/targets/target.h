@@ -28,7 +28,7 @@ struct CompileJob {
 // Device code as bytes: what a disk cache keeps.
 using Code = std::vector<std::byte>;
 
-// The threads of one launch of generated code.
+// The threads of one launch.
 struct LaunchShape {
   Size3 grid{};                  // threads; not empty
   Size3 group{};                 // threads of a whole threadgroup
@@ -37,7 +37,7 @@ struct LaunchShape {
 // What one dispatch of the device runs of them.
 struct DispatchPart {
   hal::Groups groups{};
-  LaunchBlock block{};
+  LaunchBlock block{};  // for generated code
 };
 using DispatchParts = boost::container::small_vector<DispatchPart, 2>;
 
@@ -75,12 +75,13 @@ class Target {
   virtual Result<Ref<hal::Pipeline>> load(hal::Device& device, const CompileJob& job,
                                           std::span<const std::byte> code) = 0;
 
-  // Which dispatches run the threads of a launch of generated code. On every launch: cheap.
+  // Which dispatches run the threads of a launch. On every launch: cheap. By default natives alone
+  // run, in one dispatch of as many groups as have a thread of the grid.
   virtual Failure cut(const Interface& interface, const LaunchShape& shape,
                       DispatchParts& parts) const;
 };
 
-// The one for what the device takes. UnsupportedError where there is none.
+// The one for this device: it makes what the device takes. UnsupportedError where there is none.
 std::shared_ptr<Target> make_target(const hal::DeviceInfo& device);
 
 }  // namespace holdfast::kernel

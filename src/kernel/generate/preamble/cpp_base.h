@@ -41,6 +41,7 @@ struct hf_launch {
   unsigned group[3];
   unsigned first_group[3];
   unsigned groups_per_dispatch;
+  unsigned block[3];
 };
 
 // Threadgroups along an axis.

@@ -138,6 +138,7 @@ Result<GeneratedKernel> CpuTarget::generate(const Definition& definition,
 
 Failure CpuTarget::cut(const Interface& interface, const LaunchShape& shape,
                        DispatchParts& parts) const {
+  if (!interface.has_launch_block) return Target::cut(interface, shape, parts);
   const Size3& grid = shape.grid;
   const Size3& group = shape.group;
   const uint64_t x = ceil_div<uint64_t>(grid.x, group.x);
@@ -157,7 +158,8 @@ Failure CpuTarget::cut(const Interface& interface, const LaunchShape& shape,
                    {{grid.x, grid.y, grid.z},
                     {group.x, group.y, group.z},
                     {0, 0, 0},
-                    static_cast<uint32_t>(each)}});
+                    static_cast<uint32_t>(each),
+                    {}}});
   return {};
 }
 

@@ -64,7 +64,8 @@ Value field_value(const ParameterField& field, const Usage& usage, const CallSig
     case FieldKind::strides:
       return {fmt::format("const long* __restrict__ {}_strides", usage.arguments[field.index].name),
               read("long", true)};
-    case FieldKind::param: break;
+    case FieldKind::param:
+    case FieldKind::threadgroup: break;
   }
   const ParamType& param = signature.params[field.index];
   const char* type = kernel_type(param.dtype);

@@ -36,7 +36,8 @@ std::string field_type(const ParameterField& field, const CallSignature& signatu
   switch (field.kind) {
     case FieldKind::shape: return "int";
     case FieldKind::strides: return "long";
-    case FieldKind::param: break;
+    case FieldKind::param:
+    case FieldKind::threadgroup: break;
   }
   return kernel_type(signature.params[field.index].dtype);
 }
@@ -134,6 +135,7 @@ constexpr std::string_view kFindThread = R"(  const hf_launch& hf_l = hf_p.hf_l;
 
 void write_cuda(const Definition& definition, const CallSignature& signature,
                 const GenerateOptions& options, const Usage& usage, GeneratedKernel& kernel) {
+  kernel.interface.binding_lengths = options.bounds;
   kernel.preamble = preamble(definition, signature, usage, options.bounds);
 
   std::string text = line_directive(1, "holdfast") + constant_macros(usage, signature, true);

@@ -11,12 +11,14 @@ namespace holdfast::kernel {
 // Arguments: a pointer for each binding; with checked bounds then the bytes of each, as 64-bit
 // numbers; then the parameter bytes of the Interface, by value.
 //
-// Blocks are threadgroups: blockDim is LaunchBlock::group, and blockIdx + first_group the
-// threadgroup's position. At the edges of the grid a block has more threads than the grid. Those
-// return at once, so one dispatch is enough for Cooperation::none and groups. With barriers it is
-// enough for grids of one dimension, where the threads that stay are the first of their block, in
-// whole warps but for the last; other grids are dispatched in parts, each of blocks of one size
-// that are whole: blockDim is then that size, and the LaunchBlock the same but for first_group.
+// Blocks are threadgroups: blockDim is LaunchBlock::block, and blockIdx + first_group the
+// threadgroup's position. At the edges of the grid a block may have more threads than the grid.
+// Those return at once, so one dispatch is enough for Cooperation::none and groups. With barriers,
+// the threads that stay must be the first of their block, in whole warps but for the last. One
+// dispatch does that where the grid ends inside a block along the last axis only, of those along
+// which a block has more than one thread. Other grids are dispatched in parts that have it so:
+// along the axes before, blockDim is the group's size, or at the edge what is left of it, and
+// LaunchBlock::group always the group's size.
 //
 // The block may have as many threads as the function allows (its attribute
 // MAX_THREADS_PER_BLOCK), which depends on its registers.
