@@ -1,8 +1,10 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <type_traits>
 
 #include "holdfast/kernel/targets/cpu/cpu_target.h"
+#include "holdfast/kernel/targets/cuda/cuda_target.h"
 #include "holdfast/kernel/targets/target.h"
 #ifdef HOLDFAST_HAS_VULKAN
 #include "holdfast/kernel/targets/vulkan/vulkan_target.h"
@@ -12,27 +14,32 @@ namespace holdfast::kernel {
 namespace {
 
 template <typename T>
-std::shared_ptr<Target> make() {
-  return std::make_shared<T>();
+std::shared_ptr<Target> make(const hal::DeviceInfo& device) {
+  if constexpr (std::is_constructible_v<T, const hal::DeviceInfo&>) {
+    return std::make_shared<T>(device);
+  } else {
+    return std::make_shared<T>();
+  }
 }
 
 struct KnownTarget {
   hal::ModuleForm form;
-  std::shared_ptr<Target> (*make)();
+  std::shared_ptr<Target> (*make)(const hal::DeviceInfo& device);
 };
-// A new target is a line here.
+// A new target is a line here. One that differs from device to device is made of its DeviceInfo.
 constexpr std::array kKnown{
     KnownTarget{hal::ModuleForm::host_function, make<CpuTarget>},
 #ifdef HOLDFAST_HAS_VULKAN
     KnownTarget{hal::ModuleForm::spirv, make<VulkanTarget>},
 #endif
+    KnownTarget{hal::ModuleForm::cuda, make<CudaTarget>},
 };
 
 }  // namespace
 
 std::shared_ptr<Target> make_target(const hal::DeviceInfo& device) {
   for (const KnownTarget& known : kKnown) {
-    if (known.form == device.module_form) return known.make();
+    if (known.form == device.module_form) return known.make(device);
   }
   throw UnsupportedError(
       fmt::format("no target makes modules of the form that device '{}' takes", device.name));

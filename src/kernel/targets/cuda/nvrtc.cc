@@ -4,8 +4,12 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
+#include <optional>
 #include <system_error>
 
+#include "holdfast/kernel/compilers/words.h"
+#include "holdfast/kernel/native.h"
 #include "holdfast/kernel/targets/cuda/nvrtc_log.h"
 
 namespace holdfast::kernel {
@@ -14,6 +18,11 @@ namespace {
 
 constexpr int kInvalidOption = 5;     // NVRTC_ERROR_INVALID_OPTION
 constexpr int kCompilationError = 6;  // NVRTC_ERROR_COMPILATION
+
+constexpr DtypeNames kCudaTypeNames{
+    "bool",     "signed char", "unsigned char",      "short",  "unsigned short", "int",
+    "unsigned", "long long",   "unsigned long long", "__half", "__nv_bfloat16",  "float",
+    "double"};
 
 bool is_ptx(const CudaOptions& options) { return options.architecture.starts_with("compute_"); }
 
@@ -26,12 +35,14 @@ std::vector<std::string> arguments(const CompileJob& job, const CudaOptions& opt
     // Functions of headers say nothing of where they run.
     result.emplace_back("--device-as-default-execution-space");
     result.emplace_back("--device-int128");
-    if (job.code.math == MathMode::fast) result.emplace_back("--use_fast_math");
-    // Behind --use_fast_math, which decides it too.
-    if (!job.code.contracts) result.emplace_back("--fmad=false");
-    return result;
   }
+  if (job.code.math == MathMode::fast) result.emplace_back("--use_fast_math");
+  // Behind --use_fast_math, which decides it too.
   if (!job.code.contracts) result.emplace_back("--fmad=false");
+  if (!job.native) return result;
+  for (const auto& [name, value] : native_macros(job.constants, kCudaTypeNames)) {
+    result.push_back(fmt::format("--define-macro={}={}", name, value));
+  }
   std::error_code none;
   const auto lib = std::filesystem::canonical(library.path(), none).parent_path();
   for (const auto& folder : {lib.parent_path(), lib.parent_path().parent_path().parent_path(),
@@ -119,7 +130,33 @@ bool is_architecture(std::string_view text) {
                              [](char c) { return (c >= '0' && c <= '9') || c == 'a' || c == 'f'; });
 }
 
+// Of "sm_90".
+std::optional<int> number_of(std::string_view gpu) {
+  if (!is_architecture(gpu) || !gpu.starts_with("sm_")) return std::nullopt;
+  gpu.remove_prefix(3);
+  uint32_t number = 0;
+  if (!take_number(gpu, number)) return std::nullopt;
+  return static_cast<int>(number);
+}
+
 }  // namespace
+
+std::string architecture_for(std::string_view gpu, std::span<const int> known) {
+  const std::optional<int> number = number_of(gpu);
+  if (!number || known.empty() || std::ranges::find(known, *number) != known.end()) {
+    return std::string(gpu);
+  }
+  const auto later = std::ranges::upper_bound(known, *number);
+  if (later == known.begin()) return std::string(gpu);
+  return fmt::format("compute_{}", *std::prev(later));
+}
+
+std::string with_own_instructions(std::string architecture) {
+  constexpr int kFirst = 90;
+  const std::optional<int> number = number_of(architecture);
+  const bool plain = architecture.find_last_not_of("0123456789") == architecture.find('_');
+  return number && plain && *number >= kFirst ? architecture + "a" : architecture;
+}
 
 Result<Code> compile_cuda(const CompileJob& job, const CudaOptions& options,
                           const NvrtcLibrary& library) {
@@ -141,9 +178,12 @@ Result<Code> compile_cuda(const CompileJob& job, const CudaOptions& options,
                                                  job.kernel));
   }
   std::vector<SourceText> native;
-  if (job.native) native.push_back({.file = job.kernel, .text = text});
+  if (job.native) {
+    const std::string& file = job.code.sources.empty() ? job.kernel : job.code.sources[0].file;
+    native.push_back({.file = file, .text = text});
+  }
   const std::span<const SourceText> sources = job.native ? native : job.code.sources;
-  Program program(library, text, job.native ? job.kernel : "holdfast");
+  Program program(library, text, job.native ? native[0].file : "holdfast");
   if (program.compile(arguments(job, options, library)) != 0) {
     return failure_of(job, options, library, sources, program);
   }

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "holdfast/base/env.h"
@@ -34,6 +35,19 @@ bool find_all(void* library, NvrtcLibrary::Calls& calls) {
          find(library, "nvrtcGetPTX", calls.ptx) &&
          find(library, "nvrtcGetCUBINSize", calls.cubin_size) &&
          find(library, "nvrtcGetCUBIN", calls.cubin);
+}
+
+std::vector<int> architectures_of(void* library, NvrtcLibrary::Calls& calls) {
+  int count = 0;
+  if (!find(library, "nvrtcGetNumSupportedArchs", calls.architecture_count) ||
+      !find(library, "nvrtcGetSupportedArchs", calls.architectures) ||
+      calls.architecture_count(&count) != 0 || count <= 0) {
+    return {};
+  }
+  std::vector<int> found(static_cast<size_t>(count));
+  if (calls.architectures(found.data()) != 0) return {};
+  std::ranges::sort(found);
+  return found;
 }
 
 std::string file_of(const NvrtcLibrary::Calls& calls, const std::string& name) {
@@ -86,6 +100,7 @@ Result<NvrtcLibrary> NvrtcLibrary::load(std::span<const std::string> names) {
       unusable.push_back(fmt::format("{} is of CUDA {}.{}, too old", name, major, minor));
       continue;
     }
+    found.architectures_ = architectures_of(library, found.calls_);
     found.path_ = file_of(found.calls_, name);
     found.version_ = fmt::format("NVRTC {}.{}{}", major, minor, describe_file(found.path_));
     return found;

@@ -22,6 +22,8 @@ class NvrtcLibrary {
   const std::string& path() const noexcept { return path_; }
   // "NVRTC 13.0", and the file's size and time, since builds of one version can differ.
   const std::string& version() const noexcept { return version_; }
+  // The architectures it compiles for, ascending: 90 for sm_90. Empty where it does not say.
+  const std::vector<int>& architectures() const noexcept { return architectures_; }
 
   // Of nvrtc.h, whose values have not changed since CUDA 7; results are 0 for success.
   using Program = struct NvrtcProgram*;
@@ -38,6 +40,9 @@ class NvrtcLibrary {
     int (*ptx)(Program, char*) = nullptr;
     int (*cubin_size)(Program, size_t*) = nullptr;
     int (*cubin)(Program, char*) = nullptr;
+    // May be missing.
+    int (*architecture_count)(int*) = nullptr;
+    int (*architectures)(int*) = nullptr;
   };
   const Calls& calls() const noexcept { return calls_; }
 
@@ -46,6 +51,7 @@ class NvrtcLibrary {
   Calls calls_;
   std::string path_;
   std::string version_;
+  std::vector<int> architectures_;
 };
 
 // Where NVRTC may be, best first: the folder in HOLDFAST_NVRTC_DIR, where the loader looks,

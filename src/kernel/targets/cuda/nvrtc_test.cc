@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/kernel/targets/cuda/cuda_text.h"
 #include "holdfast/kernel/targets/cuda/nvrtc_test.h"
@@ -171,6 +173,32 @@ TEST_F(Nvrtc, the_version_has_all_that_decides_the_code) {
   EXPECT_EQ(version({}), version({}));
   EXPECT_NE(version({.architecture = "sm_90"}), version({.architecture = "sm_80"}));
   EXPECT_NE(version({}), version({.debug = true}));
+}
+
+TEST_F(Nvrtc, knows_its_architectures_in_order) {
+  const std::vector<int> known = NvrtcLibrary::of_process().value().architectures();
+  EXPECT_THAT(known, ::testing::Contains(90));
+  EXPECT_TRUE(std::ranges::is_sorted(known));
+}
+
+TEST(NvrtcArchitecture, is_that_of_the_gpu_or_ptx_of_the_newest_before_it) {
+  const std::vector<int> known{80, 90, 100};
+  EXPECT_EQ(architecture_for("sm_90", known), "sm_90");
+  EXPECT_EQ(architecture_for("sm_90a", known), "sm_90a");
+  EXPECT_EQ(architecture_for("sm_89", known), "compute_80");
+  EXPECT_EQ(architecture_for("sm_120", known), "compute_100");
+  EXPECT_EQ(architecture_for("sm_75", known), "sm_75") << "no code for a later GPU would run";
+  EXPECT_EQ(architecture_for("sm_120", {}), "sm_120");
+  EXPECT_EQ(architecture_for("hopper", known), "hopper");
+}
+
+TEST(NvrtcArchitecture, with_its_own_instructions_from_hopper_on) {
+  EXPECT_EQ(with_own_instructions("sm_89"), "sm_89");
+  EXPECT_EQ(with_own_instructions("sm_90"), "sm_90a");
+  EXPECT_EQ(with_own_instructions("sm_120"), "sm_120a");
+  EXPECT_EQ(with_own_instructions("sm_90a"), "sm_90a");
+  EXPECT_EQ(with_own_instructions("compute_100"), "compute_100");
+  EXPECT_EQ(with_own_instructions(""), "");
 }
 
 TEST(NvrtcLibrary, without_nvrtc_the_failure_says_what_to_install) {

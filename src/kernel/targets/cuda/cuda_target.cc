@@ -1,0 +1,212 @@
+#include "holdfast/kernel/targets/cuda/cuda_target.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+
+#include "holdfast/base/env.h"
+#include "holdfast/base/rounding.h"
+#include "holdfast/base/shown.h"
+#include "holdfast/kernel/native.h"
+#include "holdfast/kernel/targets/cuda/cuda_text.h"
+
+namespace holdfast::kernel {
+
+namespace {
+
+// Of a block along z, on every NVIDIA GPU.
+constexpr uint32_t kMaxBlockDepth = 64;
+
+Failure check_cuda_native(const CompileJob& job) {
+  const Native& native = *job.native;
+  if (!is_cuda(native.kind)) {
+    return Failure(ErrorCode::unsupported,
+                   fmt::format("kernel '{}': a native of kind {} does not run on an NVIDIA GPU; "
+                               "give it one of kind cuda, ptx or cubin, or a body",
+                               job.kernel, to_string(native.kind)));
+  }
+  if (native.kind == NativeKind::cuda &&
+      (!is_identifier(native.entry_point) || native.entry_point == "main")) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': the entry point of its native is {}; name a function "
+                               "extern \"C\" __global__ void NAME(...) of the text",
+                               job.kernel, shown(native.entry_point)));
+  }
+  return {};
+}
+
+// As the driver takes it: with a zero at its end.
+Code ptx_code(std::string_view text) {
+  const auto bytes = std::as_bytes(std::span(text));
+  Code code(bytes.begin(), bytes.end());
+  if (code.empty() || code.back() != std::byte{0}) code.push_back(std::byte{0});
+  return code;
+}
+
+hal::CudaModule cuda_module_of(const CompileJob& job, std::span<const std::byte> code) {
+  hal::CudaModule module;
+  module.code.assign(code.begin(), code.end());
+  module.entry_point = job.code.entry_point;
+  const Interface& interface = job.code.interface;
+  module.binding_lengths = interface.binding_lengths;
+  if (!job.native) {
+    module.threads_at = Bytes{offsetof(LaunchBlock, block)};
+    return module;
+  }
+  const Native& native = *job.native;
+  if (const auto& own = native.threadgroup) module.threads = {own->x, own->y, own->z};
+  for (const ParameterField& field : interface.fields) {
+    if (field.kind == FieldKind::threadgroup) module.threads_at = field.offset;
+  }
+  module.shared_memory = native.shared_memory;
+  module.cluster = native.cluster;
+  module.cooperative = native.cooperative;
+  return module;
+}
+
+// An axis of a grid: groups of one size, and perhaps one that is left over.
+struct GridAxis {
+  uint32_t block = 1;  // threads of a block: no group of a shorter grid has more
+  uint32_t groups = 1;
+  uint32_t rest = 0;  // threads of the group behind them
+  uint32_t most = 1;  // groups of one dispatch
+
+  uint64_t dispatches() const { return ceil_div<uint64_t>(groups, most); }
+  uint64_t parts() const { return dispatches() + (rest != 0 ? 1 : 0); }
+  // Of part i: where it begins, its groups, and the threads of each.
+  std::array<uint32_t, 3> part(uint64_t i) const {
+    if (i == dispatches()) return {groups, 1, rest};
+    const auto first = static_cast<uint32_t>(i * most);
+    return {first, std::min(most, groups - first), block};
+  }
+};
+
+// With a rest of its own only where no block may have threads outside the grid.
+GridAxis axis_of(uint32_t threads, uint32_t group, uint32_t most, bool whole) {
+  GridAxis axis{.block = std::min(group, threads), .most = most};
+  axis.groups = threads / axis.block;
+  axis.rest = threads % axis.block;
+  if (!whole && axis.rest != 0) {
+    ++axis.groups;
+    axis.rest = 0;
+  }
+  return axis;
+}
+
+Failure check_depth(uint32_t threads) {
+  if (threads <= kMaxBlockDepth) return {};
+  return Failure(ErrorCode::usage,
+                 fmt::format("its threadgroup has {} threads along z, and NVIDIA GPUs allow {}; "
+                             "turn it, so that x or y is the longest",
+                             threads, kMaxBlockDepth));
+}
+
+}  // namespace
+
+CudaTarget::CudaTarget(const hal::DeviceInfo& device)
+    : architecture_(device.architecture),
+      max_groups_(device.max_groups),
+      debug_(env::flag("HOLDFAST_CUDA_DEBUG").value_or(false)) {}
+
+std::span<const NativeKind> CudaTarget::natives() const noexcept {
+  static constexpr std::array kKinds{NativeKind::cubin, NativeKind::ptx, NativeKind::cuda};
+  return kKinds;
+}
+
+Result<GeneratedKernel> CudaTarget::generate(const Definition& definition,
+                                             const CallSignature& signature,
+                                             const GenerateOptions& options) const {
+  return cuda_text(definition, signature, options);
+}
+
+CudaOptions CudaTarget::options_for(const NvrtcLibrary& library) const {
+  return {.architecture = architecture_for(architecture_, library.architectures()),
+          .debug = debug_};
+}
+
+Result<std::string> CudaTarget::version() {
+  const Result<NvrtcLibrary> library = NvrtcLibrary::of_process();
+  if (!library) return fmt::format("no NVRTC; {}", architecture_);
+  return cuda_compiler_version(options_for(library.value()));
+}
+
+Result<Code> CudaTarget::compile(const CompileJob& job) {
+  if (job.native) {
+    if (Failure refused = check_cuda_native(job)) return refused;
+    if (job.native->kind == NativeKind::cubin) return job.native->module;
+    if (job.native->kind == NativeKind::ptx) return ptx_code(job.native->text);
+  }
+  const Result<NvrtcLibrary> library = NvrtcLibrary::of_process();
+  if (!library) {
+    return Failure(library.failure().code(),
+                   fmt::format("kernel '{}': {}", job.kernel, library.failure().message()));
+  }
+  CudaOptions options = options_for(library.value());
+  if (job.native) options.architecture = with_own_instructions(std::move(options.architecture));
+  return compile_cuda(job, options, library.value());
+}
+
+Result<Ref<hal::Pipeline>> CudaTarget::load(hal::Device& device, const CompileJob& job,
+                                            std::span<const std::byte> code) {
+  hal::PipelineDesc desc;
+  desc.name = job.kernel;
+  desc.module = cuda_module_of(job, code);
+  desc.bindings = static_cast<uint32_t>(job.code.interface.bindings.size());
+  desc.parameter_bytes = job.code.interface.parameter_bytes;
+  return device.create_pipeline(std::move(desc));
+}
+
+Failure CudaTarget::cut(const Interface& interface, const LaunchShape& shape,
+                        DispatchParts& parts) const {
+  const Size3& grid = shape.grid;
+  const Size3& group = shape.group;
+  if (!interface.has_launch_block) {
+    if (Failure refused = check_depth(group.z)) return refused;
+    if (Failure refused = Target::cut(interface, shape, parts)) return refused;
+    const hal::Groups& groups = parts.back().groups;
+    const hal::Groups& cluster = interface.cluster;
+    if (groups.x % cluster.x == 0 && groups.y % cluster.y == 0 && groups.z % cluster.z == 0) {
+      return {};
+    }
+    return Failure(ErrorCode::usage,
+                   fmt::format("its native runs in clusters of {} x {} x {} groups, and the grid "
+                               "has {} x {} x {}; make it a multiple",
+                               cluster.x, cluster.y, cluster.z, groups.x, groups.y, groups.z));
+  }
+  const bool in_step = interface.cooperation == Cooperation::barriers;
+  const bool deep = std::min(grid.z, group.z) > 1;
+  const bool high = deep || std::min(grid.y, group.y) > 1;
+  const GridAxis x = axis_of(grid.x, group.x, max_groups_.x, in_step && high);
+  const GridAxis y = axis_of(grid.y, group.y, max_groups_.y, in_step && deep);
+  const GridAxis z = axis_of(grid.z, group.z, max_groups_.z, false);
+  if (Failure refused = check_depth(z.block)) return refused;
+  uint64_t count = 0;  // each axis has fewer than 2^32
+  if (__builtin_mul_overflow(x.parts() * y.parts(), z.parts(), &count) || count > kMostParts) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("a grid of {} x {} x {} threads in threadgroups of {} x {} x {} "
+                               "takes more than {} dispatches, since one has {} x {} x {} groups "
+                               "at most; make x the longest axis, or the threadgroup larger",
+                               grid.x, grid.y, grid.z, group.x, group.y, group.z, kMostParts,
+                               max_groups_.x, max_groups_.y, max_groups_.z));
+  }
+  for (uint64_t k = 0; k < z.parts(); ++k) {
+    for (uint64_t j = 0; j < y.parts(); ++j) {
+      for (uint64_t i = 0; i < x.parts(); ++i) {
+        const auto [x0, x_groups, x_block] = x.part(i);
+        const auto [y0, y_groups, y_block] = y.part(j);
+        const auto [z0, z_groups, z_block] = z.part(k);
+        parts.push_back({{x_groups, y_groups, z_groups},
+                         {{grid.x, grid.y, grid.z},
+                          {group.x, group.y, group.z},
+                          {x0, y0, z0},
+                          1,
+                          {x_block, y_block, z_block}}});
+      }
+    }
+  }
+  return {};
+}
+
+}  // namespace holdfast::kernel
