@@ -25,6 +25,31 @@ if(nvrtc_dir)
 else()
   message(STATUS "No NVRTC found: tests of CUDA text are skipped")
 endif()
+# The stub of NVIDIA's driver: the CUDA device runs on it where there is no GPU.
+file(GLOB stub_cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/stub_cuda/*.cc")
+set(stub_cuda_exports "${PROJECT_SOURCE_DIR}/src/testing/stub_cuda/exports.map")
+add_library(holdfast_stub_cuda SHARED ${stub_cuda_sources})
+target_link_libraries(holdfast_stub_cuda PRIVATE holdfast_base)
+# What it has of the base library is its own: its threads are real ones where a test simulates.
+target_link_options(holdfast_stub_cuda PRIVATE "-Wl,--version-script=${stub_cuda_exports}")
+# Thread-locals with the threads' own: glibc frees those of a library that was loaded later when a new
+# thread takes over the memory of one that ended, which ThreadSanitizer takes for a race.
+target_compile_options(holdfast_stub_cuda PRIVATE -ftls-model=initial-exec)
+set_target_properties(holdfast_stub_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden
+  LINK_DEPENDS "${stub_cuda_exports}" LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}")
+holdfast_set_warnings(holdfast_stub_cuda)
+holdfast_sanitize(holdfast_stub_cuda)
+list(APPEND holdfast_test_environment "HOLDFAST_STUB_CUDA=${PROJECT_BINARY_DIR}/libholdfast_stub_cuda.so")
+# What src/hal/cuda says of the driver, compared with the toolkit's header where there is one.
+find_path(HOLDFAST_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
+  PATH_SUFFIXES include)
+mark_as_advanced(HOLDFAST_CUDA_INCLUDE)
+if(HOLDFAST_CUDA_INCLUDE)
+  add_library(holdfast_cuda_abi OBJECT "${PROJECT_SOURCE_DIR}/tests/cuda_abi/cuda_abi.cc")
+  target_link_libraries(holdfast_cuda_abi PRIVATE holdfast_base)
+  target_include_directories(holdfast_cuda_abi SYSTEM PRIVATE "${HOLDFAST_CUDA_INCLUDE}")
+  holdfast_set_warnings(holdfast_cuda_abi)
+endif()
 # Limits are for hangs: a slow or busy machine never meets them.
 set(holdfast_test_timeout 1800)
 set(holdfast_nightly_timeout 7200)
@@ -147,6 +172,7 @@ holdfast_sources(simulation_tests TEST src/simulation)
 holdfast_add_test(holdfast_simulation_test holdfast_simulation ${simulation_tests})
 holdfast_sources(hal_tests TEST src/hal)
 holdfast_add_test(holdfast_hal_test holdfast_runtime ${hal_tests})
+add_dependencies(holdfast_hal_test holdfast_stub_cuda)
 holdfast_sources(runtime_tests TEST src/runtime)
 holdfast_add_test(holdfast_runtime_test holdfast_runtime ${runtime_tests})
 # The other processes of tests that need several.
