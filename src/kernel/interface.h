@@ -37,7 +37,7 @@ struct ParameterField {
 };
 
 // What generated kernels find at the start of their parameters; native ones have none.
-struct LaunchBlock {
+struct alignas(8) LaunchBlock {
   uint32_t grid[3];              // threads
   uint32_t group[3];             // threads of a whole threadgroup
   uint32_t first_group[3];       // added to the group's position: grids dispatched in parts
@@ -46,7 +46,7 @@ struct LaunchBlock {
   // Fewer than `group` where none has more.
   uint32_t block[3] = {};
 };
-static_assert(sizeof(LaunchBlock) == 52);
+static_assert(sizeof(LaunchBlock) == 56);
 
 // Whether threads of a group need each other, and so what runs them.
 enum class Cooperation : uint8_t {

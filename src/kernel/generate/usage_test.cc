@@ -133,12 +133,12 @@ TEST(Interface, fields_lie_after_the_launch_block_each_aligned) {
       .params = {{"a", Dtype::bool_}, {"b", Dtype::float64}, {"c", Dtype::float16}}};
   const Interface interface = interface_of(usage_of(definition, signature), signature);
   const std::vector<ParameterField> expected{
-      {FieldKind::shape, 0, 3, 40_B, 12_B}, {FieldKind::strides, 1, 2, 56_B, 16_B},
-      {FieldKind::param, 0, 1, 72_B, 1_B},  {FieldKind::param, 1, 1, 80_B, 8_B},
-      {FieldKind::param, 2, 1, 88_B, 2_B},
+      {FieldKind::shape, 0, 3, 56_B, 12_B}, {FieldKind::strides, 1, 2, 72_B, 16_B},
+      {FieldKind::param, 0, 1, 88_B, 1_B},  {FieldKind::param, 1, 1, 96_B, 8_B},
+      {FieldKind::param, 2, 1, 104_B, 2_B},
   };
   EXPECT_EQ(interface.fields, expected);
-  EXPECT_EQ(interface.parameter_bytes, 96_B);
+  EXPECT_EQ(interface.parameter_bytes, 112_B);
   EXPECT_TRUE(interface.has_launch_block);
   EXPECT_EQ(interface.bindings.size(), 2U);
 }

@@ -36,7 +36,7 @@ using namespace metal;
 #define METAL_FUNC inline
 #define hf_inline __attribute__((always_inline)) inline
 
-struct hf_launch {
+struct alignas(8) hf_launch {
   unsigned grid[3];
   unsigned group[3];
   unsigned first_group[3];

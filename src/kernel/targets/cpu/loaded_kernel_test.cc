@@ -114,9 +114,9 @@ TEST_F(LoadedKernelTest, bindings_are_passed_with_their_sizes) {
 TEST_F(LoadedKernelTest, a_call_that_does_not_fit_the_interface_is_refused_before_it_runs) {
   EXPECT_THAT(failure_of(kernel(record_call, false, 0, 2), {}), HasSubstr("has 2 bindings"));
   EXPECT_THAT(failure_of(kernel(record_call, false, 8), {}), HasSubstr("8 bytes of parameters"));
-  EXPECT_THAT(failure_of(kernel(record_call, true, 0), {}), HasSubstr("40 bytes of parameters"));
+  EXPECT_THAT(failure_of(kernel(record_call, true, 0), {}), HasSubstr("56 bytes of parameters"));
   const LaunchBlock empty{{1, 1, 1}, {1, 0, 1}, {0, 0, 0}, 1};
-  EXPECT_THAT(failure_of(kernel(record_call, true, 40), std::as_bytes(std::span(&empty, 1))),
+  EXPECT_THAT(failure_of(kernel(record_call, true, 56), std::as_bytes(std::span(&empty, 1))),
               HasSubstr("a threadgroup without threads"));
   EXPECT_TRUE(calls().empty());
 }
