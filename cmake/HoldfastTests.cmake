@@ -188,19 +188,22 @@ add_dependencies(holdfast_array_test holdfast_kernel_child)
 file(GLOB workload_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/workloads/*_test.cc")
 holdfast_add_test(holdfast_workloads_test holdfast_workloads ${workload_tests})
 file(GLOB cts_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/*.cc")
-set(holdfast_left_out "*/*vulkan*")
+set(holdfast_left_out "*/*vulkan*:*/*cuda*")
 holdfast_add_test(holdfast_cts holdfast_runtime ${cts_sources})
 unset(holdfast_left_out)
+add_dependencies(holdfast_cts holdfast_stub_cuda)
 # One process a device: loading a driver takes longer than most tests.
 foreach(device vulkan validate_vulkan vulkan_discrete validate_vulkan_discrete
-    vulkan_without_push_descriptors validate_adversary_vulkan)
+    vulkan_without_push_descriptors validate_adversary_vulkan
+    cuda_stub validate_cuda_stub cuda_stub_without_memory_operations cuda_stub_without_graphs
+    validate_adversary_cuda_stub cuda validate_cuda validate_adversary_cuda)
   add_test(NAME Cts.${device}
     COMMAND ${holdfast_once} $<TARGET_FILE:holdfast_cts> --gtest_brief=1 "--gtest_filter=*/${device}")
-  # Sanitizers see the same of our code on the first two as on the others; ThreadSanitizer, whose
-  # runs take longest, on the first alone.
+  # Sanitizers see the same of our code on the first two of a kind as on the others; ThreadSanitizer,
+  # whose runs take longest, on the first alone.
   set(labels quick)
-  if(device STREQUAL "vulkan" OR
-      (device STREQUAL "validate_vulkan" AND NOT HOLDFAST_SANITIZE MATCHES "thread"))
+  if(device MATCHES "^(vulkan|cuda_stub)$" OR
+      (device MATCHES "^validate_(vulkan|cuda_stub)$" AND NOT HOLDFAST_SANITIZE MATCHES "thread"))
     list(APPEND labels sanitize)
   endif()
   set_tests_properties(Cts.${device} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
@@ -208,6 +211,8 @@ foreach(device vulkan validate_vulkan vulkan_discrete validate_vulkan_discrete
 endforeach()
 file(GLOB cts_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/kernels/*.comp")
 holdfast_embed_spirv(holdfast_cts cts ${cts_kernels})
+file(GLOB cts_ptx CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/cts/kernels/*.ptx")
+holdfast_embed_text(holdfast_cts cts ${cts_ptx})
 
 # Tests, and the program behind ./dev adversary and ./dev ablations.
 file(GLOB scenario_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/scenarios/*.cc")
