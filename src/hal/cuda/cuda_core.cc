@@ -401,6 +401,55 @@ void CudaCore::free(const Memory& memory) noexcept {
   free_kept_pinned();
 }
 
+Result<CudaCore::Memory> CudaCore::import(void* data, Bytes size, std::string_view what) {
+  Memory made{0, static_cast<std::byte*>(data), size};
+  const auto reachable = [&](void* at) {
+    cu::CUdeviceptr address = 0;
+    return cu.cuMemHostGetDevicePointer(&address, at, 0) == cu::CUDA_SUCCESS;
+  };
+  const sync::Lock lock(registered_mutex_);
+  for (Registered& known : registered_) {
+    if (made.host < known.begin || made.host + size.value > known.begin + known.size.value) {
+      continue;
+    }
+    if (Failure failure = check(cu.cuMemHostGetDevicePointer(&made.address, data, 0), what)) {
+      return failure;
+    }
+    ++known.imports;
+    return made;
+  }
+  const cu::CUresult result =
+      cu.cuMemHostRegister(data, size.value,
+                           cu::CU_MEMHOSTREGISTER_PORTABLE | cu::CU_MEMHOSTREGISTER_DEVICEMAP);
+  const bool by_others = result == cu::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
+                         reachable(made.host) && reachable(made.host + size.value - 1);
+  if (result == cu::CUDA_SUCCESS) {
+    registered_.push_back({made.host, size, 1});
+  } else if (!by_others) {
+    return check(result, what);
+  }
+  if (Failure failure = check(cu.cuMemHostGetDevicePointer(&made.address, data, 0), what)) {
+    if (!by_others) {
+      (void)cu.cuMemHostUnregister(data);
+      registered_.pop_back();
+    }
+    return failure;
+  }
+  return made;
+}
+
+void CudaCore::end_import(const Memory& memory) noexcept {
+  const sync::Lock lock(registered_mutex_);
+  for (Registered& known : registered_) {
+    if (memory.host < known.begin || memory.host >= known.begin + known.size.value) continue;
+    if (--known.imports > 0) return;
+    (void)cu.cuMemHostUnregister(known.begin);
+    std::swap(known, registered_.back());
+    registered_.pop_back();
+    return;
+  }
+}
+
 void CudaCore::free_kept_pinned() noexcept {
   for (;;) {
     Memory memory;

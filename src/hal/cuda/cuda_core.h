@@ -109,6 +109,10 @@ class CudaCore final : public GpuCore {
   };
   Result<Memory> allocate(Bytes size, MemoryKind kind, std::string_view what);
   void free(const Memory& memory) noexcept;
+  // Host memory for the device to use in place. It may be given several times, or have been made
+  // known to the driver by others.
+  Result<Memory> import(void* data, Bytes size, std::string_view what);
+  void end_import(const Memory& memory) noexcept;
 
   bool sleep(const GpuProgress& progress, uint64_t value, sync::Duration timeout) const override;
 
@@ -135,7 +139,15 @@ class CudaCore final : public GpuCore {
   size_t counters_used_ = 0;
 
   mutable sync::Mutex loss_mutex_;  // held while what ended the device is put into words
-  sync::LeafMutex pinned_mutex_;    // guards kept_pinned_
+  // Ranges that the driver knows from us, with how many imports use each.
+  struct Registered {
+    std::byte* begin = nullptr;
+    Bytes size{};
+    size_t imports = 0;
+  };
+  sync::Mutex registered_mutex_;  // guards registered_, and held while the driver is told
+  std::vector<Registered> registered_ HOLDFAST_GUARDED_BY(registered_mutex_);
+  sync::LeafMutex pinned_mutex_;  // guards kept_pinned_
   std::vector<Memory> kept_pinned_ HOLDFAST_GUARDED_BY(pinned_mutex_);
 };
 

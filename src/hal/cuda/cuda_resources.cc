@@ -80,21 +80,11 @@ Result<Ref<Buffer>> CudaBuffer::import(DeviceId device, ExternalMemory& memory,
   const std::string what =
       fmt::format("external memory '{}' ({})", memory.name, to_string(memory.size));
   const CudaCore::Current current(*core);
-  if (Failure failure = core->check(
-          core->cu.cuMemHostRegister(
-              memory.data, memory.size.value,
-              cu::CU_MEMHOSTREGISTER_PORTABLE | cu::CU_MEMHOSTREGISTER_DEVICEMAP),
-          what)) {
-    return failure;
-  }
-  CudaCore::Memory native{0, static_cast<std::byte*>(memory.data), memory.size};
-  if (Failure failure = core->check(
-          core->cu.cuMemHostGetDevicePointer(&native.address, memory.data, 0), what)) {
-    (void)core->cu.cuMemHostUnregister(memory.data);
-    return failure;
-  }
+  Result<CudaCore::Memory> native = core->import(memory.data, memory.size, what);
+  if (!native) return native.failure();
   Ref<CudaBuffer> buffer(
-      new CudaBuffer(device, memory.size, MemoryKind::device, memory.name, true, core, native));
+      new CudaBuffer(device, memory.size, MemoryKind::device, memory.name, true,
+                                        core, native.value()));
   buffer->deleter_ = std::move(memory.deleter);
   return Ref<Buffer>(std::move(buffer));
 }
@@ -107,7 +97,7 @@ CudaBuffer::~CudaBuffer() {
 void CudaBuffer::destroy_native() noexcept {
   const CudaCore::Current current(*core());
   if (is_imported()) {
-    (void)core()->cu.cuMemHostUnregister(memory_.host);
+    core()->end_import(memory_);
     return;
   }
   core()->free(memory_);
