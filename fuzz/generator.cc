@@ -1,5 +1,5 @@
 // Whatever a kernel's author and its callers write: it is refused with a sentence, or becomes text
-// in which the body stands as it was written.
+// in which the body stands as it was written, but for suffixes of literals.
 
 #include <fuzzer/FuzzedDataProvider.h>
 
@@ -13,6 +13,7 @@
 #include "holdfast/kernel/cache/content_key.h"
 #include "holdfast/kernel/cache/signature_key.h"
 #include "holdfast/kernel/definition.h"
+#include "holdfast/kernel/generate/literals.h"
 #include "holdfast/kernel/signature.h"
 #include "holdfast/kernel/targets/cpu/cpu_text.h"
 #include "holdfast/kernel/targets/cuda/cuda_text.h"
@@ -29,7 +30,7 @@ using namespace holdfast::kernel;
 
 constexpr std::array<std::string_view, 12> kNames{"x", "y",       "w",     "N",     "T", "eps",
                                                   "a", "x_shape", "float", "hf_in", "",  "_1"};
-constexpr std::array<std::string_view, 40> kPieces{
+constexpr std::array<std::string_view, 43> kPieces{
     "x",
     "y",
     "w",
@@ -56,6 +57,9 @@ constexpr std::array<std::string_view, 40> kPieces{
     "<",
     ">",
     "#define A N\n",
+    "#define F(x) x##f\n",
+    "F(0.5)",
+    "1e3",
     "#if N > 2\n",
     "#endif\n",
     "#include <metal_stdlib>\n",
@@ -137,7 +141,7 @@ CallSignature signature_of(FuzzedDataProvider& input, const Definition& definiti
 
 void expect_body_in(const GeneratedKernel& made, const Definition& definition) {
   // Of these two, pieces are replaced by others of the same length.
-  const std::string& body = definition.source;
+  const std::string body = with_suffixes(definition.source, made.sources.back().suffixes);
   if (body.find("threadgroup") != body.npos || body.find("include") != body.npos) return;
   if (made.text.find(body) == made.text.npos) fail("the text lacks the body", definition);
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "holdfast/base/hash.h"
+#include "holdfast/kernel/generate/literals.h"
 #include "holdfast/kernel/generate/usage.h"
 
 namespace holdfast::kernel {
@@ -288,15 +289,24 @@ std::string constant_declarations(const Usage& usage, const CallSignature& signa
   return text;
 }
 
+namespace {
+
+std::string suffixed_text(std::string_view text, const Usage& usage) {
+  const std::string marked = author_text(text, usage.threadgroup_macros);
+  return with_suffixes(marked, unsuffixed_literals(marked, usage.pasting_macros));
+}
+
+}  // namespace
+
 std::string authors_header(const Definition& definition, const Usage& usage) {
   if (definition.header.empty()) return {};
-  return line_directive(1, header_file(definition)) +
-         author_text(definition.header, usage.threadgroup_macros) + line_directive(1, "holdfast");
+  return line_directive(1, header_file(definition)) + suffixed_text(definition.header, usage) +
+         line_directive(1, "holdfast");
 }
 
 std::string authors_body(const Definition& definition, const Usage& usage) {
-  return line_directive(1, body_file(definition)) +
-         author_text(definition.source, usage.threadgroup_macros) + line_directive(1, "holdfast");
+  return line_directive(1, body_file(definition)) + suffixed_text(definition.source, usage) +
+         line_directive(1, "holdfast");
 }
 
 std::string math_macro(MathMode math) {

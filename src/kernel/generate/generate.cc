@@ -3,6 +3,7 @@
 #include <embedded/kernel_text.h>
 
 #include "holdfast/base/hash.h"
+#include "holdfast/kernel/generate/literals.h"
 #include "holdfast/kernel/generate/pragmas.h"
 #include "holdfast/kernel/generate/usage.h"
 
@@ -18,7 +19,9 @@ GeneratedKernel generate(const Definition& definition, const CallSignature& sign
     const Usage usage = usage_of(d, signature);
     kernel.math = d.math;
     kernel.interface = interface_of(usage, signature);
-    kernel.sources = {{header_file(d), d.header}, {body_file(d), d.source}};
+    kernel.sources = {
+        {header_file(d), d.header, unsuffixed_literals(d.header, usage.pasting_macros)},
+        {body_file(d), d.source, unsuffixed_literals(d.source, usage.pasting_macros)}};
     write(d, signature, options, usage, kernel);
   };
   if (safe && definition.math == MathMode::fast) {
@@ -32,6 +35,24 @@ GeneratedKernel generate(const Definition& definition, const CallSignature& sign
   return kernel;
 }
 
+uint32_t author_column(const SourceText& source, uint32_t line, uint32_t column) {
+  const std::string& text = source.text;
+  size_t begin = 0;
+  for (; line > 1; --line) {
+    begin = text.find('\n', begin);
+    if (begin == text.npos) return column;
+    ++begin;
+  }
+  uint32_t more = 0;
+  for (const size_t place : source.suffixes) {
+    if (place < begin) continue;
+    // The column of the suffix, which it shares with what follows the literal.
+    if (place - begin + more + 1 >= column) break;
+    ++more;
+  }
+  return column - more;
+}
+
 const std::string& generator_version() {
   // Raised with every change of what the generator writes around the preambles.
   static const std::string version = [] {
@@ -39,7 +60,7 @@ const std::string& generator_version() {
     for (const std::string_view file : embedded::kernel_text_files()) {
       hasher.add(file).add(embedded::kernel_text(file));
     }
-    return "2-" + to_string(hasher.digest());
+    return "3-" + to_string(hasher.digest());
   }();
   return version;
 }

@@ -16,7 +16,11 @@ struct GenerateOptions {
 struct SourceText {
   std::string file{};  // as #line names it: Definition::file, or "NAME" and "NAME.header"
   std::string text{};
+  std::vector<size_t> suffixes{};  // where the generated text has an `f` that `text` lacks
 };
+// The column of the author's line that a column of the generated line stands for. Both count from
+// 1; 0 stays 0.
+uint32_t author_column(const SourceText& source, uint32_t line, uint32_t column);
 
 struct GeneratedKernel {
   std::string text{};         // without the preamble
@@ -38,7 +42,8 @@ using TextWriter = void(const Definition& definition, const CallSignature& signa
 // One pure piece, by which every target makes its text. Definition and signature must have passed
 // check(). The same arguments give the same text in every process and on every machine.
 //
-// Lines of the author's text keep their numbers (#line) and columns.
+// Lines of the author's text keep their numbers (#line), and columns but for suffixes of literals:
+// see author_column().
 GeneratedKernel generate(const Definition& definition, const CallSignature& signature,
                          const GenerateOptions& options, TextWriter& write);
 

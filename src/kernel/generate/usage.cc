@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "holdfast/base/rounding.h"
+#include "holdfast/kernel/generate/literals.h"
 
 namespace holdfast::kernel {
 namespace {
@@ -190,6 +191,8 @@ Usage usage_of(const Definition& definition, const CallSignature& signature) {
 
   usage.threadgroup_macros =
       threadgroup_macros(definition.source, threadgroup_macros(definition.header));
+  usage.pasting_macros = pasting_macros(definition.header);
+  usage.pasting_macros.merge(pasting_macros(definition.source));
   for (const std::string& name : usage.names.identifiers) {
     if (is_vector_type(name)) usage.vector_types.insert(name);
   }

@@ -56,6 +56,7 @@ struct Usage {
   // Those of them on which the header's #if depends: they are defined before it.
   std::set<std::string, std::less<>> header_macro_constants{};
   ThreadgroupMacros threadgroup_macros{};
+  std::set<std::string, std::less<>> pasting_macros{};  // see literals.h
   Cooperation cooperation = Cooperation::none;
 
   bool uses(std::string_view name) const { return names.identifiers.contains(name); }
@@ -79,7 +80,8 @@ std::string mark_constants(std::string_view text);
 // Header or body as it stands in generated text: threadgroup memory and constants are marked;
 // #include lines of Metal's own headers are blank. The same lines and columns.
 std::string author_text(std::string_view text, const ThreadgroupMacros& macros = {});
-// The header, or nothing; the body. #line names what they are, and what follows them "holdfast".
+// The header, or nothing; the body; both with suffixes (see literals.h). #line names what they are,
+// and what follows them "holdfast".
 std::string authors_header(const Definition& definition, const Usage& usage);
 std::string authors_body(const Definition& definition, const Usage& usage);
 // What bodies see of fast math, also where the compiler says nothing of it.

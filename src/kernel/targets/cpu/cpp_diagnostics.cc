@@ -27,6 +27,7 @@ std::optional<Diagnostic> take_place(std::string_view& line, std::span<const Sou
     if (!take(rest, source.file) || !take(rest, ":") || !take_number(rest, place.line)) continue;
     if (!take(rest, ":")) continue;
     if (take_number(rest, place.column) && !take(rest, ":")) continue;
+    place.column = author_column(source, place.line, place.column);
     place.file = source.file;
     place.source_line = line_of(source.text, place.line);
     line = rest;

@@ -122,6 +122,17 @@ TEST_F(GeneratedOnCpu, errors_of_body_and_header_are_shown_where_the_author_wrot
               HasSubstr("\nk:2:15: "));
 }
 
+TEST_F(GeneratedOnCpu, unsuffixed_literals_are_floats_and_columns_stay_behind_them) {
+  const auto result = run(job_of(definition("static_assert(sizeof(0.5) == 4 && sizeof(EPS) == 4);\n"
+                                            "static_assert(sizeof(0.5L) > 4 && sizeof(1) == 4);\n"
+                                            "y[thread_position_in_grid.x] = x[0] + 0.1;",
+                                            "#define EPS 1e-5\n")),
+                          1, 1);
+  EXPECT_EQ(result[0], 0.1F);
+  EXPECT_THAT(failure_of(job_of(definition("int b;\ny[0] = 0.5*x[0]+.25*nothing;"))),
+              HasSubstr("k:2:21: "));
+}
+
 TEST_F(GeneratedOnCpu, an_index_out_of_bounds_names_everything) {
   EXPECT_THAT(failure_of(job_of(definition("uint i = thread_position_in_grid.x;\n\n"
                                            "y[i] = x[i + 7];"),

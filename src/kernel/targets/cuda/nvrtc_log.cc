@@ -107,7 +107,10 @@ class Reader {
     if (const SourceText* text = source(head.file)) {
       result.source_line = line_of(text->text, head.line);
       // The line is printed after two blanks.
-      if (caret != lines.end()) result.column = static_cast<uint32_t>(caret->find('^') - 1);
+      if (caret != lines.end()) {
+        result.column =
+            author_column(*text, head.line, static_cast<uint32_t>(caret->find('^') - 1));
+      }
       if (result.column > result.source_line.size() + 1) result.column = 0;
       return result;
     }

@@ -89,6 +89,13 @@ TEST_F(Nvrtc, columns_stay_behind_threadgroup_memory) {
               HasSubstr("scale:1:39: "));
 }
 
+TEST_F(Nvrtc, unsuffixed_literals_are_floats_and_columns_stay_behind_them) {
+  const std::string ptx = ptx_of(scale_job("y[0] = a[0] * 0.1 + EPS;", "#define EPS 1e-5\n"));
+  EXPECT_THAT(ptx, ::testing::Not(HasSubstr(".f64")));
+  EXPECT_THAT(error_of(scale_job("int b;\ny[0] = 0.5*a[0]+.25*nothing;")),
+              HasSubstr("scale:2:21: identifier \"nothing\" is undefined"));
+}
+
 TEST_F(Nvrtc, too_much_threadgroup_memory_is_an_error_of_the_text) {
   const Result<Code> code = compile_cuda(
       scale_job("threadgroup float t[1 << 20]; t[thread_index_in_threadgroup] = a[0];\n"
