@@ -82,8 +82,9 @@ struct SpirvModule {
 // finishes.
 //
 // Its arguments are a pointer for each binding; with `binding_lengths` then the bytes of each, as
-// 64-bit numbers; then the parameter bytes, if there are any, as one value aligned to eight. Code
-// may declare that value shorter than the bytes are, or leave it out: it sees what it declares.
+// 64-bit numbers; then the parameter bytes, if it takes any, as one value aligned to eight. Drivers
+// since CUDA 12.4 know what code declares: it may then take fewer of the parameter bytes, and code
+// that takes other arguments is refused.
 struct CudaModule {
   std::vector<std::byte> code;
   std::string entry_point = "main";
@@ -92,6 +93,7 @@ struct CudaModule {
   // among its parameters, from this byte on.
   Groups threads{0, 0, 0};
   Bytes threads_at{};
+  Bytes taken_parameters = kMaxParameterBytes;  // no more of the parameter bytes are arguments
   Bytes shared_memory{};     // of a group, besides what the code declares
   Groups cluster{1, 1, 1};   // groups that run together; the grid is a multiple of it
   bool cooperative = false;  // all groups run at once, and may wait for one another

@@ -18,7 +18,8 @@ constexpr int kOldestVersion = 12000;
 constexpr const char* kInstall = "Install NVIDIA's driver 525 or newer";
 
 constexpr std::string_view kOptional[] = {"cuStreamWriteValue64", "cuStreamWaitValue64",
-                                          "cuGraphAddDependencies", "cuMemPoolTrimTo"};
+                                          "cuGraphAddDependencies", "cuMemPoolTrimTo",
+                                          "cuFuncGetParamInfo"};
 
 using GetProcAddress = cu::CUresult (*)(const char* symbol, void** address, int version,
                                         uint64_t flags, int* status);

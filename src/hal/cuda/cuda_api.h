@@ -296,6 +296,8 @@ inline constexpr unsigned char CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1;
   X(cuModuleGetFunction, 2000, (CUfunction* function, CUmodule module, const char* name))         \
   X(cuFuncGetAttribute, 2020, (int* value, int attribute, CUfunction function))                   \
   X(cuFuncSetAttribute, 9000, (CUfunction function, int attribute, int value))                    \
+  X(cuFuncGetParamInfo, 12040,                                                                    \
+    (CUfunction function, size_t index, size_t* offset, size_t* size))                            \
   X(cuLaunchKernel, 4000,                                                                         \
     (CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,    \
      unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream stream,                  \

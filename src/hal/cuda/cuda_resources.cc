@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "holdfast/hal/deleter.h"
@@ -115,6 +117,42 @@ CudaPipeline::CudaPipeline(DeviceId device, const PipelineDesc& desc, const Cuda
       cluster_(module.cluster),
       shared_memory_(static_cast<uint32_t>(module.shared_memory.value)) {}
 
+Failure CudaPipeline::find_arguments(const CudaModule& module) {
+  const uint32_t addresses = bindings() * (takes_lengths_ ? 16 : 8);
+  const auto parameters = static_cast<uint32_t>(
+      std::min(parameter_bytes(), module.taken_parameters).value);
+  argument_bytes_ = addresses + parameters;
+  const cu::Calls& cu = core()->cu;
+  if (cu.cuFuncGetParamInfo == nullptr) return {};
+  size_t end = 0;
+  size_t offset = 0;
+  size_t size = 0;
+  size_t count = 0;
+  bool fits = true;
+  for (;;) {
+    const cu::CUresult result = cu.cuFuncGetParamInfo(function_, count, &offset, &size);
+    if (result == cu::CUDA_ERROR_NOT_SUPPORTED) return {};
+    if (result != cu::CUDA_SUCCESS) break;
+    end = offset + size;
+    fits = fits && (offset < addresses ? offset == 8 * count && size == 8
+                                       : offset == addresses && end <= argument_bytes_);
+    ++count;
+  }
+  if (fits && end >= addresses) {
+    argument_bytes_ = static_cast<uint32_t>(end);
+    return {};
+  }
+  return Failure(
+      ErrorCode::usage,
+      fmt::format("kernel '{}' declares {} arguments of {} bytes in all; it must take {} pointers{}"
+                  "{}",
+                  name(), count, end, bindings(),
+                  takes_lengths_ ? ", as many 64-bit lengths" : "",
+                  parameters == 0
+                      ? std::string()
+                      : fmt::format(", and may take one value of up to {} bytes", parameters)));
+}
+
 Result<Ref<Pipeline>> CudaPipeline::create(DeviceId device, PipelineDesc desc,
                                            const std::shared_ptr<CudaCore>& core) {
   const auto* const module = std::get_if<CudaModule>(&desc.module);
@@ -143,6 +181,7 @@ Result<Ref<Pipeline>> CudaPipeline::create(DeviceId device, PipelineDesc desc,
           fmt::format("kernel '{}' has no entry point '{}'", desc.name, module->entry_point))) {
     return failure;
   }
+  if (Failure refused = pipeline->find_arguments(*module)) return refused;
   // Loads it now, where the driver would otherwise do so at its first launch, and wait for the GPU.
   int most_threads = 0;
   if (Failure failure =

@@ -41,6 +41,9 @@ class CudaPipeline final : public Pipeline, private CudaObject {
 
   cu::CUfunction function() const noexcept { return function_; }
   bool takes_lengths() const noexcept { return takes_lengths_; }
+  // Of the addresses, lengths and parameters of a dispatch, one after another, its kernel takes
+  // this many bytes.
+  uint32_t argument_bytes() const noexcept { return argument_bytes_; }
   // The threads of a group of this dispatch.
   Groups threads(std::span<const std::byte> parameters) const noexcept;
   uint32_t shared_memory() const noexcept { return shared_memory_; }
@@ -51,12 +54,14 @@ class CudaPipeline final : public Pipeline, private CudaObject {
  private:
   CudaPipeline(DeviceId device, const PipelineDesc& desc, const CudaModule& module,
                const std::shared_ptr<CudaCore>& core);
+  Failure find_arguments(const CudaModule& module);
   void destroy_native() noexcept override;
 
   cu::CUmodule module_ = nullptr;
   cu::CUfunction function_ = nullptr;
   bool takes_lengths_;
   bool cooperative_;
+  uint32_t argument_bytes_ = 0;
   Groups threads_;
   size_t threads_at_;
   Groups cluster_;

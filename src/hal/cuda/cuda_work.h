@@ -75,8 +75,7 @@ class CudaWork {
       }
     }
     if (!parameters.empty()) std::memcpy(&block[words], parameters.data(), parameters.size());
-    return {pipeline, command.groups, pipeline.threads(parameters),
-            words * sizeof(uint64_t) + parameters.size()};
+    return {pipeline, command.groups, pipeline.threads(parameters), pipeline.argument_bytes()};
   }
 
   // The list, and the command of it, for messages.

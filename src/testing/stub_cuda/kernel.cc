@@ -268,6 +268,11 @@ CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
+// Kernels of the stub are functions of the host, which declare no arguments.
+CUresult cuFuncGetParamInfo(CUfunction, size_t, size_t*, size_t*) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
+
 CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {
   const Held held;
   std::shared_ptr<Context> context;

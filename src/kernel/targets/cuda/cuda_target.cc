@@ -58,7 +58,10 @@ hal::CudaModule cuda_module_of(const CompileJob& job, std::span<const std::byte>
   const Native& native = *job.native;
   if (const auto& own = native.threadgroup) module.threads = {own->x, own->y, own->z};
   for (const ParameterField& field : interface.fields) {
-    if (field.kind == FieldKind::threadgroup) module.threads_at = field.offset;
+    if (field.kind == FieldKind::threadgroup) {
+      module.threads_at = field.offset;
+      module.taken_parameters = field.offset;
+    }
   }
   module.shared_memory = native.shared_memory;
   module.cluster = native.cluster;
