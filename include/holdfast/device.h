@@ -114,12 +114,14 @@ class Device {
 // The process's one device of that name, opened on first use: "cpu", "vulkan:0",
 // "validate(adversary(cpu,seed=7))". For an unknown name, the error lists the names that exist.
 Device device(std::string_view name);
-// The device that HOLDFAST_DEVICE names, otherwise the best one found; the CPU is always there.
+// The device that HOLDFAST_DEVICE names; otherwise the first GPU for which kernels can be compiled
+// here (cuda), else the CPU, which is always there. Opened on first use.
 Device default_device();
 void set_default_device(const Device& device);
 // Opens a separate device, not shared with device(), by one of the same names.
 Device open_device(std::string_view name, DeviceOptions options = {});
-// The names that device() accepts on this machine, each with a description for people.
+// The names that device() accepts on this machine, each with a description for people. A kind of
+// device of which there is none is listed too, with what is missing and how to get it.
 std::vector<DeviceListing> devices();
 
 // The same for the default device.

@@ -8,10 +8,12 @@
 #include <optional>
 
 #include "holdfast/array/stream_state.h"
+#include "holdfast/base/env.h"
 #include "holdfast/base/leave_alive.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
 #include "holdfast/hal/devices.h"
+#include "holdfast/kernel/targets/target.h"
 #include "holdfast/stream.h"
 
 namespace holdfast {
@@ -20,6 +22,7 @@ namespace {
 struct Registry {
   std::map<std::string, Device, std::less<>> open;
   std::optional<Device> chosen;  // by set_default_device
+  std::string best;              // what default_device() names; empty until it is asked for
 };
 using Guard = sync::Guarded<Registry>;
 
@@ -42,6 +45,17 @@ Guard& registry() {
     }
   }
   return *found->guard;
+}
+
+constexpr std::string_view kGpus = "cuda:";
+
+// The first GPU whose kernels can be compiled here, else the CPU.
+std::string find_best() {
+  for (const DeviceListing& listing : hal::list_devices()) {
+    if (!listing.name.starts_with(kGpus) || !listing.missing.empty()) continue;
+    if (!kernel::why_no_bodies(hal::ModuleForm::cuda)) return listing.name;
+  }
+  return "cpu";
 }
 
 // Opens with no lock held; whoever comes first stays.
@@ -125,11 +139,18 @@ Device open_device(std::string_view name, DeviceOptions options) {
 }
 
 Device default_device() {
+  const auto named = env::text("HOLDFAST_DEVICE");
+  std::string name;
   {
     const auto open = registry().lock();
     if (open->chosen) return *open->chosen;
+    name = named.value_or(open->best);
   }
-  return find_or_open(hal::default_device_name());
+  if (name.empty()) {
+    name = find_best();  // with no lock held
+    registry().lock()->best = name;
+  }
+  return find_or_open(name);
 }
 
 void set_default_device(const Device& device) {
@@ -139,7 +160,18 @@ void set_default_device(const Device& device) {
   open->chosen = device;
 }
 
-std::vector<DeviceListing> devices() { return hal::list_devices(); }
+std::vector<DeviceListing> devices() {
+  std::vector<DeviceListing> all = hal::list_devices();
+  Failure no_bodies;
+  for (DeviceListing& listing : all) {
+    if (!listing.name.starts_with(kGpus) || !listing.missing.empty()) continue;
+    if (!no_bodies) no_bodies = kernel::why_no_bodies(hal::ModuleForm::cuda);
+    if (!no_bodies) break;
+    listing.description += fmt::format("; no kernel can be compiled for it: {}",
+                                       no_bodies.message());
+  }
+  return all;
+}
 
 void set_memory_limit(Bytes limit) { default_device().set_memory_limit(limit); }
 void set_cache_limit(Bytes limit) { default_device().set_cache_limit(limit); }

@@ -44,6 +44,7 @@ struct DeviceInfo {
 struct DeviceListing {
   std::string name;
   std::string description;  // for people
+  std::string missing{};    // why it cannot be opened, and what to do; empty: it can
 };
 
 // Device time of one kernel: of all its pipelines that share a name.

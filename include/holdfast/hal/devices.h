@@ -15,8 +15,8 @@ namespace holdfast::hal {
 // HOLDFAST_ADVERSARY (the options: "seed=7,faults=alloc@3") and HOLDFAST_VALIDATE=1 put these
 // wrappers around a name that has none.
 Result<Ref<Device>> open_device(std::string_view name);
-// The name that HOLDFAST_DEVICE gives, otherwise that of the best device found; the CPU is always
-// there.
+// The name that HOLDFAST_DEVICE gives, otherwise the CPU's: this layer does not know for which
+// others kernels can be compiled.
 std::string default_device_name();
 // Opens the device that default_device_name() names.
 Result<Ref<Device>> open_default_device();

@@ -99,7 +99,7 @@ void* CudaDevice::context() const noexcept {
 
 std::vector<DeviceListing> list_cuda_devices(const std::string& driver) {
   const auto none = [](const std::string& why) {
-    return std::vector<DeviceListing>{{"cuda", fmt::format("none: {}", why)}};
+    return std::vector<DeviceListing>{{"cuda", fmt::format("none: {}", why), why}};
   };
   const Result<std::shared_ptr<const CudaApi>> api = CudaApi::load(driver);
   if (!api) return none(api.failure().message());
@@ -112,7 +112,8 @@ std::vector<DeviceListing> list_cuda_devices(const std::string& driver) {
         {fmt::format("cuda:{}", devices.size()),
          candidate.skipped.empty()
              ? candidate.description
-             : fmt::format("{}; cannot be used: {}", candidate.description, candidate.skipped)});
+             : fmt::format("{}; cannot be used: {}", candidate.description, candidate.skipped),
+         candidate.skipped});
   }
   return devices;
 }

@@ -91,7 +91,10 @@ VulkanHandles VulkanDevice::handles() const noexcept {
 
 std::vector<DeviceListing> list_vulkan_devices() {
   Result<std::shared_ptr<const VulkanInstance>> instance = VulkanInstance::get(false);
-  if (!instance) return {{"vulkan", fmt::format("none: {}", instance.failure().message())}};
+  if (!instance) {
+    const std::string& why = instance.failure().message();
+    return {{"vulkan", fmt::format("none: {}", why), why}};
+  }
   std::vector<DeviceListing> devices;
   size_t index = 0;
   for (const VulkanCandidate& candidate : instance.value()->candidates()) {
@@ -99,7 +102,8 @@ std::vector<DeviceListing> list_vulkan_devices() {
         {fmt::format("vulkan:{}", index++),
          candidate.skipped.empty()
              ? candidate.description
-             : fmt::format("{}; cannot be used: {}", candidate.description, candidate.skipped)});
+             : fmt::format("{}; cannot be used: {}", candidate.description, candidate.skipped),
+         candidate.skipped});
   }
   return devices;
 }

@@ -81,6 +81,10 @@ class Target {
                       DispatchParts& parts) const;
 };
 
+// Why kernel text cannot be compiled for such devices here, and what to install; none: it can. May
+// load a compiler's library, once.
+Failure why_no_bodies(hal::ModuleForm form);
+
 // The one for this device: it makes what the device takes. UnsupportedError where there is none.
 std::shared_ptr<Target> make_target(const hal::DeviceInfo& device);
 

@@ -25,17 +25,34 @@ std::shared_ptr<Target> make(const hal::DeviceInfo& device) {
 struct KnownTarget {
   hal::ModuleForm form;
   std::shared_ptr<Target> (*make)(const hal::DeviceInfo& device);
+  Failure (*why_no_bodies)();
 };
+
+Failure why_no_cpp() { return CppCompiler::find().failure(); }
+#ifdef HOLDFAST_HAS_VULKAN
+Failure why_no_spirv() {
+  return Failure(ErrorCode::unsupported, "kernel text is not compiled for Vulkan");
+}
+#endif
+Failure why_no_cuda() { return NvrtcLibrary::of_process().failure(); }
+
 // A new target is a line here. One that differs from device to device is made of its DeviceInfo.
 constexpr std::array kKnown{
-    KnownTarget{hal::ModuleForm::host_function, make<CpuTarget>},
+    KnownTarget{hal::ModuleForm::host_function, make<CpuTarget>, why_no_cpp},
 #ifdef HOLDFAST_HAS_VULKAN
-    KnownTarget{hal::ModuleForm::spirv, make<VulkanTarget>},
+    KnownTarget{hal::ModuleForm::spirv, make<VulkanTarget>, why_no_spirv},
 #endif
-    KnownTarget{hal::ModuleForm::cuda, make<CudaTarget>},
+    KnownTarget{hal::ModuleForm::cuda, make<CudaTarget>, why_no_cuda},
 };
 
 }  // namespace
+
+Failure why_no_bodies(hal::ModuleForm form) {
+  for (const KnownTarget& known : kKnown) {
+    if (known.form == form) return known.why_no_bodies();
+  }
+  return Failure(ErrorCode::unsupported, "nothing makes modules of this form");
+}
 
 std::shared_ptr<Target> make_target(const hal::DeviceInfo& device) {
   for (const KnownTarget& known : kKnown) {

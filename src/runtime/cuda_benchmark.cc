@@ -1,0 +1,471 @@
+// What the backend costs above CUDA itself: each reference is a loop that a careful programmer would
+// write by hand for this one purpose, on a stream of its own, on the same GPU in the same run.
+#include <benchmark/benchmark.h>
+
+#include <array>
+#include <cstring>
+
+#include "holdfast/base/sync/clock.h"
+#include "holdfast/base/sync/process.h"
+#include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/cuda/cuda_api.h"
+#include "holdfast/hal/cuda/cuda_device.h"
+#include "holdfast/hal/cuda/cuda_resources.h"
+#include "holdfast/runtime/context.h"
+#include "holdfast/runtime/stream.h"
+
+namespace holdfast::hal {
+namespace {
+
+// Dispatches a list, as in shared measurements of ways to submit.
+constexpr size_t kCudaBatch = 64;
+constexpr size_t kCudaWave = 8;  // dispatches that do not depend on each other, in mixed lists
+constexpr Bytes kCudaArray{1024};  // 256 floats
+constexpr size_t kCudaArrays = 128;
+constexpr size_t kCudaSubmits = 16;
+
+// out[i] = a[i] + b[i] + bias, with a group of 256 threads.
+constexpr std::string_view kAddPtx = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry add(.param .u64 a, .param .u64 b, .param .u64 out, .param .f32 bias)
+{
+	.reg .f32 %f<6>;
+	.reg .b32 %r<2>;
+	.reg .b64 %rd<11>;
+	ld.param.u64 %rd1, [a];
+	ld.param.u64 %rd2, [b];
+	ld.param.u64 %rd3, [out];
+	ld.param.f32 %f1, [bias];
+	cvta.to.global.u64 %rd4, %rd3;
+	cvta.to.global.u64 %rd5, %rd2;
+	cvta.to.global.u64 %rd6, %rd1;
+	mov.u32 %r1, %tid.x;
+	mul.wide.u32 %rd7, %r1, 4;
+	add.s64 %rd8, %rd6, %rd7;
+	ld.global.f32 %f2, [%rd8];
+	add.s64 %rd9, %rd5, %rd7;
+	ld.global.f32 %f3, [%rd9];
+	add.f32 %f4, %f2, %f3;
+	add.f32 %f5, %f4, %f1;
+	add.s64 %rd10, %rd4, %rd7;
+	st.global.f32 [%rd10], %f5;
+	ret;
+}
+)";
+
+// How the dispatches of a list depend on each other.
+enum class Order { independent, waves, chain };
+const char* to_string(Order order) {
+  switch (order) {
+    case Order::independent: return "independent";
+    case Order::waves: return "waves_of_8";
+    case Order::chain: return "chain";
+  }
+  return "";
+}
+
+// Which arrays dispatch k binds. Those of a wave read what the wave before wrote.
+struct Arrays {
+  size_t a;
+  size_t b;
+  size_t out;
+};
+Arrays arrays_of(Order order, size_t k) {
+  switch (order) {
+    case Order::independent: return {0, 1, 2 + k};
+    case Order::waves: {
+      const size_t lane = k % kCudaWave;
+      const size_t side = k / kCudaWave % 2;
+      return {2 + kCudaWave * side + lane, 0, 2 + kCudaWave * (1 - side) + lane};
+    }
+    case Order::chain: return {2 + k % 2, 0, 3 - k % 2};
+  }
+  return {};
+}
+bool begins_wave(Order order, size_t k) {
+  return order == Order::chain || (order == Order::waves && k % kCudaWave == 0);
+}
+
+Ref<CudaDevice> open_cuda_device(benchmark::State& state) {
+  static Result<Ref<CudaDevice>> device = [] {
+    // Closed before the driver's own exit handlers run.
+    sync::at_exit([] { device = Failure(ErrorCode::closed, "the program ends"); });
+    return CudaDevice::open({.queues = 1});
+  }();
+  if (!device) {
+    state.SkipWithError(("skipped: " + device.failure().message()).c_str());
+    return nullptr;
+  }
+  state.SetLabel(device.value()->info().description);
+  return device.value();
+}
+
+PipelineDesc add_kernel() {
+  CudaModule module;
+  const auto text = std::as_bytes(std::span(kAddPtx));
+  module.code.assign(text.begin(), text.end());
+  module.entry_point = "add";
+  module.threads = {256, 1, 1};
+  return {"add", std::move(module), 3, 4_B};
+}
+
+// --- Ours: the device contract ------------------------------------------------------------------
+
+struct OursOnCuda {
+  explicit OursOnCuda(Ref<CudaDevice> opened) : device(std::move(opened)) {
+    kernel = device->create_pipeline(add_kernel()).or_raise();
+    block = device->create_buffer({kCudaArray * kCudaArrays, MemoryKind::device, "block"})
+                .or_raise();
+    for (uint64_t i = 0; i < kCudaArrays; ++i) {
+      arrays.push_back(Ref<Allocation>(
+          new Allocation(block, {Bytes{i * kCudaArray.value}, kCudaArray}, "array", nullptr)));
+    }
+  }
+  Queue& queue() const { return *device->queues()[0]; }
+  void dispatch(CommandList& list, Order order, size_t k) const {
+    const Arrays at = arrays_of(order, k);
+    const float bias = static_cast<float>(k + ++serial);
+    list.dispatch(kernel,
+                  std::array{Binding::of(arrays[at.a], Access::read),
+                             Binding::of(arrays[at.b], Access::read),
+                             Binding::of(arrays[at.out], Access::write)},
+                  Parameters::of(bias), {1, 1, 1});
+  }
+  void wait(const Point& point) const {
+    point.timeline->wait(point.value, sync::Deadline::never());
+    queue().retire();
+  }
+
+  Ref<CudaDevice> device;
+  Ref<Pipeline> kernel;
+  Ref<Buffer> block;
+  std::vector<Ref<Allocation>> arrays;
+  mutable size_t serial = 0;  // parameters are new each time
+};
+
+// --- The reference: CUDA by hand ----------------------------------------------------------------
+
+struct RawCuda {
+  explicit RawCuda(Ref<CudaDevice> opened)
+      : ours(std::move(opened)), api(CudaApi::load().or_raise()), cu(api->calls()) {
+    context = static_cast<cu::CUcontext>(ours.device->context());
+    cu.cuCtxPushCurrent(context);
+    cu.cuStreamCreate(&stream, cu::CU_STREAM_NON_BLOCKING);
+    void* host = nullptr;
+    cu.cuMemHostAlloc(&host, 4096, cu::CU_MEMHOSTALLOC_PORTABLE | cu::CU_MEMHOSTALLOC_DEVICEMAP);
+    counter = static_cast<std::atomic<uint64_t>*>(host);
+    counter->store(0);
+    cu.cuMemHostGetDevicePointer(&counter_address, host, 0);
+    function = static_cast<const CudaPipeline&>(*ours.kernel).function();
+    base = static_cast<const CudaBuffer&>(*ours.block).address();
+  }
+  ~RawCuda() {
+    cu.cuStreamSynchronize(stream);
+    for (Executable& e : executables) {
+      cu.cuGraphExecDestroy(e.exec);
+      cu.cuGraphDestroy(e.graph);
+    }
+    cu.cuMemFreeHost(counter);
+    cu.cuStreamDestroy(stream);
+    cu.cuCtxPopCurrent(&context);
+  }
+  RawCuda(const RawCuda&) = delete;
+  RawCuda& operator=(const RawCuda&) = delete;
+
+  struct Arguments {
+    uint64_t a;
+    uint64_t b;
+    uint64_t out;
+    float bias;
+  };
+  Arguments arguments(Order order, size_t k) {
+    const Arrays at = arrays_of(order, k);
+    const auto address = [&](size_t i) { return base + i * kCudaArray.value; };
+    return {address(at.a), address(at.b), address(at.out), static_cast<float>(k + ++serial)};
+  }
+  void launch(Order order, size_t k) {
+    Arguments values = arguments(order, k);
+    void* pointers[] = {&values.a, &values.b, &values.out, &values.bias};
+    cu.cuLaunchKernel(function, 1, 1, 1, 256, 1, 1, 0, stream, pointers, nullptr);
+  }
+
+  struct Executable {
+    cu::CUgraph graph = nullptr;
+    cu::CUgraphExec exec = nullptr;
+    std::vector<cu::CUgraphNode> nodes;
+    uint64_t value = 0;  // of its last launch
+  };
+  // One that is not in flight.
+  Executable& executable(Order order) {
+    for (Executable& e : executables) {
+      if (counter->load(std::memory_order_acquire) >= e.value) return e;
+    }
+    Executable& made = executables.emplace_back();
+    cu.cuGraphCreate(&made.graph, 0);
+    std::vector<cu::CUgraphNode> before;
+    std::vector<cu::CUgraphNode> here;
+    for (size_t k = 0; k < kCudaBatch; ++k) {
+      if (begins_wave(order, k)) before = std::exchange(here, {});
+      // Wider graphs cost the launch: more than eight side by side are lanes.
+      const bool lane = here.size() >= kCudaWave;
+      Arguments values = arguments(order, k);
+      void* pointers[] = {&values.a, &values.b, &values.out, &values.bias};
+      const cu::CudaKernelNodeParams params = node_params(pointers);
+      cu::CUgraphNode node = nullptr;
+      cu.cuGraphAddKernelNode(&node, made.graph, lane ? &here[k % kCudaWave] : before.data(),
+                              lane ? 1 : before.size(), &params);
+      if (lane) {
+        here[k % kCudaWave] = node;
+      } else {
+        here.push_back(node);
+      }
+      made.nodes.push_back(node);
+    }
+    cu.cuGraphInstantiate(&made.exec, made.graph, 0);
+    return made;
+  }
+  cu::CudaKernelNodeParams node_params(void** pointers) const {
+    cu::CudaKernelNodeParams params;
+    params.func = function;
+    params.blockDimX = 256;
+    params.kernelParams = pointers;
+    return params;
+  }
+  void launch_graph(Order order) {
+    Executable& e = executable(order);
+    for (size_t k = 0; k < kCudaBatch; ++k) {
+      Arguments values = arguments(order, k);
+      void* pointers[] = {&values.a, &values.b, &values.out, &values.bias};
+      const cu::CudaKernelNodeParams params = node_params(pointers);
+      cu.cuGraphExecKernelNodeSetParams(e.exec, e.nodes[k], &params);
+    }
+    cu.cuGraphLaunch(e.exec, stream);
+    e.value = signal();
+  }
+  uint64_t signal() {
+    cu.cuStreamWriteValue64(stream, counter_address, ++value, 0);
+    return value;
+  }
+  void wait() const {
+    for (unsigned attempt = 0; counter->load(std::memory_order_acquire) < value; ++attempt) {
+      sync::relax(attempt);
+    }
+  }
+
+  OursOnCuda ours;
+  std::shared_ptr<const CudaApi> api;
+  const cu::Calls& cu;
+  cu::CUcontext context = nullptr;
+  cu::CUstream stream = nullptr;
+  cu::CUfunction function = nullptr;
+  std::atomic<uint64_t>* counter = nullptr;
+  cu::CUdeviceptr counter_address = 0;
+  cu::CUdeviceptr base = 0;
+  uint64_t value = 0;
+  size_t serial = 0;
+  std::deque<Executable> executables;
+};
+
+// --- Rows ------------------------------------------------------------------------------------------
+
+// The host's time for a list, or the time until it is drained.
+enum class Until { given, drained };
+
+class Stopwatch {
+ public:
+  double seconds() const { return std::chrono::duration<double>(sync::now() - start_).count(); }
+
+ private:
+  sync::TimePoint start_ = sync::now();
+};
+
+template <typename Give, typename Wait>
+void measure(benchmark::State& state, Until until, const Give& give, const Wait& wait) {
+  for (int i = 0; i < 4; ++i) {  // shapes are learned
+    give();
+    wait();
+  }
+  for (auto _ : state) {
+    const Stopwatch watch;
+    give();
+    if (until == Until::drained) wait();
+    state.SetIterationTime(watch.seconds());
+    if (until == Until::given) wait();
+  }
+  state.counters["per"] = kCudaBatch;
+}
+
+void list_ours(benchmark::State& state, Order order, Until until) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  const OursOnCuda f(device);
+  Point last;
+  measure(
+      state, until,
+      [&] {
+        CommandList list(device->info(), "batch");
+        for (size_t k = 0; k < kCudaBatch; ++k) {
+          if (begins_wave(order, k)) list.barrier();
+          f.dispatch(list, order, k);
+        }
+        last = f.queue().submit(list).or_raise();
+      },
+      [&] { f.wait(last); });
+}
+
+void stream_ours(benchmark::State& state, Order order, Until until) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  const auto context = runtime::Context::create(device);
+  const auto stream = context->new_stream({.name = "bench"});
+  const Ref<Pipeline> kernel = device->create_pipeline(add_kernel()).or_raise();
+  std::vector<Ref<Allocation>> arrays;
+  for (size_t i = 0; i < kCudaArrays; ++i) {
+    arrays.push_back(stream->allocate(kCudaArray, "array"));
+    stream->fill(Binding::of(arrays.back(), Access::write), std::byte{});
+  }
+  stream->synchronize();
+  size_t serial = 0;
+  measure(
+      state, until,
+      [&] {
+        for (size_t k = 0; k < kCudaBatch; ++k) {
+          const Arrays at = arrays_of(order, k);
+          const float bias = static_cast<float>(k + ++serial);
+          stream->dispatch(kernel,
+                           std::array{Binding::of(arrays[at.a], Access::read),
+                                      Binding::of(arrays[at.b], Access::read),
+                                      Binding::of(arrays[at.out], Access::write)},
+                           Parameters::of(bias), {1, 1, 1});
+        }
+        stream->flush();
+      },
+      [&] { stream->synchronize(); });
+}
+
+void raw_graph(benchmark::State& state, Order order, Until until) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  RawCuda f(device);
+  measure(state, until, [&] { f.launch_graph(order); }, [&] { f.wait(); });
+}
+
+void raw_launches(benchmark::State& state, Order order, Until until) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  RawCuda f(device);
+  measure(
+      state, until,
+      [&] {
+        for (size_t k = 0; k < kCudaBatch; ++k) f.launch(order, k);
+        f.signal();
+      },
+      [&] { f.wait(); });
+}
+
+// Lists with one dispatch.
+void cuda_submit_ours(benchmark::State& state) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  const OursOnCuda f(device);
+  for (auto _ : state) {
+    std::vector<CommandList> lists;
+    for (size_t i = 0; i < kCudaSubmits; ++i) {
+      lists.emplace_back(device->info(), "one");
+      f.dispatch(lists.back(), Order::independent, i);
+    }
+    Point last;
+    const Stopwatch watch;
+    for (CommandList& list : lists) last = f.queue().submit(list).or_raise();
+    state.SetIterationTime(watch.seconds());
+    f.wait(last);
+  }
+  state.counters["per"] = kCudaSubmits;
+}
+void cuda_submit_raw(benchmark::State& state) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  RawCuda f(device);
+  for (auto _ : state) {
+    const Stopwatch watch;
+    for (size_t i = 0; i < kCudaSubmits; ++i) {
+      f.launch(Order::independent, i);
+      f.signal();
+    }
+    state.SetIterationTime(watch.seconds());
+    f.wait();
+  }
+  state.counters["per"] = kCudaSubmits;
+}
+
+// From the first call to a number on the host: dispatch, copy, submit, wait, read.
+void cuda_readback_ours(benchmark::State& state) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  const OursOnCuda f(device);
+  const auto result = Allocation::whole(
+      device->create_buffer({kCudaArray, MemoryKind::readback, "result"}).or_raise());
+  float sum = 0;
+  for (auto _ : state) {
+    CommandList list(device->info(), "one");
+    f.dispatch(list, Order::independent, 0);
+    list.barrier();
+    list.copy(f.arrays[2], {{}, kCudaArray}, result, {{}, kCudaArray});
+    f.wait(f.queue().submit(list).or_raise());
+    float value = 0;
+    std::memcpy(&value, result->host_pointer(), sizeof value);
+    sum += value;
+  }
+  benchmark::DoNotOptimize(sum);
+}
+void cuda_readback_raw(benchmark::State& state) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  RawCuda f(device);
+  void* host = nullptr;
+  f.cu.cuMemHostAlloc(&host, kCudaArray.value, cu::CU_MEMHOSTALLOC_PORTABLE);
+  float sum = 0;
+  for (auto _ : state) {
+    f.launch(Order::independent, 0);
+    f.cu.cuMemcpyAsync(reinterpret_cast<uint64_t>(host), f.base + 2 * kCudaArray.value,
+                       kCudaArray.value, f.stream);
+    f.signal();
+    f.wait();
+    float value = 0;
+    std::memcpy(&value, host, sizeof value);
+    sum += value;
+  }
+  benchmark::DoNotOptimize(sum);
+  f.cu.cuMemFreeHost(host);
+}
+
+const bool kCudaRegistered = [] {
+  using Row = void (*)(benchmark::State&, Order, Until);
+  const auto pair = [](const std::string& name, Row ours, Row reference, Order order,
+                       Until until) {
+    benchmark::RegisterBenchmark((name + "/ours").c_str(),
+                                 [=](benchmark::State& s) { ours(s, order, until); })
+        ->UseManualTime();
+    benchmark::RegisterBenchmark((name + "/reference").c_str(),
+                                 [=](benchmark::State& s) { reference(s, order, until); })
+        ->UseManualTime();
+  };
+  for (const Order order : {Order::independent, Order::waves, Order::chain}) {
+    for (const Until until : {Until::given, Until::drained}) {
+      const std::string kind =
+          std::string(to_string(order)) + (until == Until::given ? "" : "_drained");
+      pair("cuda_list_" + kind, list_ours, raw_graph, order, until);
+      pair("cuda_stream_" + kind, stream_ours, raw_graph, order, until);
+      pair("cuda_list_against_launches_" + kind, list_ours, raw_launches, order, until);
+    }
+  }
+  benchmark::RegisterBenchmark("cuda_submit/ours", cuda_submit_ours)->UseManualTime();
+  benchmark::RegisterBenchmark("cuda_submit/reference", cuda_submit_raw)->UseManualTime();
+  benchmark::RegisterBenchmark("cuda_readback/ours", cuda_readback_ours)->UseRealTime();
+  benchmark::RegisterBenchmark("cuda_readback/reference", cuda_readback_raw)->UseRealTime();
+  return true;
+}();
+
+}  // namespace
+}  // namespace holdfast::hal
