@@ -9,9 +9,10 @@
 
 #include "holdfast/base/sync/cpu_clock.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/base/sync/thread.h"
+#include "holdfast/hal/gpu/gpu_timeline.h"
 #include "holdfast/hal/vulkan/vulkan_device.h"
 #include "holdfast/hal/vulkan/vulkan_resources.h"
-#include "holdfast/hal/gpu/gpu_timeline.h"
 #include "holdfast/runtime/context.h"
 #include "holdfast/runtime/stream.h"
 
