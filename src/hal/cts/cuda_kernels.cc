@@ -38,7 +38,7 @@ int run_block(const HostFunction& function, uint32_t bindings, const testing::St
   for (uint32_t i = 0; i < bindings; ++i) {
     const auto address = launch.argument<uint64_t>(i * kWord);
     const auto length = launch.argument<uint64_t>((bindings + i) * kWord);
-    spans.emplace_back(reinterpret_cast<std::byte*>(address), length);
+    spans.emplace_back(stub_cuda::pointer_of<std::byte>(address), length);
   }
   const std::span arguments(launch.arguments, launch.argument_bytes);
   const auto& [grid, block, at] = std::tie(launch.grid, launch.block, launch.block_index);

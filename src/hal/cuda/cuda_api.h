@@ -14,7 +14,8 @@
 // No header of a toolkit is needed; cuda_api_test.cc compares with it where there is one.
 namespace holdfast::hal::cu {
 
-// NOLINTBEGIN(readability-identifier-naming): the driver's names, for those who know them.
+// NOLINTBEGIN(readability-identifier-naming,bugprone-macro-parentheses): the driver's names, for
+// those who know them.
 
 using CUresult = int;
 inline constexpr CUresult CUDA_SUCCESS = 0;
@@ -336,7 +337,7 @@ struct Calls {
 #undef HOLDFAST_CUDA_MEMBER
 };
 
-// NOLINTEND(readability-identifier-naming)
+// NOLINTEND(readability-identifier-naming,bugprone-macro-parentheses)
 
 }  // namespace holdfast::hal::cu
 

@@ -18,6 +18,7 @@ namespace holdfast::hal {
 namespace {
 
 using namespace cu;
+using stub_cuda::pointer_of;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -31,7 +32,7 @@ struct Arguments {
 
 int affine_word(const testing::StubLaunch& launch) {
   const auto arguments = launch.argument<Arguments>(0);
-  auto* const word = reinterpret_cast<uint32_t*>(arguments.data);
+  auto* const word = pointer_of<uint32_t>(arguments.data);
   *word = *word * arguments.multiplier + arguments.addend;
   return CUDA_SUCCESS;
 }
@@ -39,7 +40,7 @@ int affine_word(const testing::StubLaunch& launch) {
 int number_blocks(const testing::StubLaunch& launch) {
   const auto [x, y, z] = launch.block_index;
   const unsigned number = x + launch.grid.x * (y + launch.grid.y * z);
-  reinterpret_cast<uint32_t*>(launch.argument<uint64_t>(0))[number] = number;
+  pointer_of<uint32_t>(launch.argument<uint64_t>(0))[number] = number;
   return CUDA_SUCCESS;
 }
 int illegal_access(const testing::StubLaunch&) { return CUDA_ERROR_ILLEGAL_ADDRESS; }
@@ -136,9 +137,9 @@ class StubDriver : public ::testing::Test {
                                  extra.data());
   }
   static std::array<void*, 5> extra_of(Arguments& arguments, size_t& size) {
-    return {reinterpret_cast<void*>(CU_LAUNCH_PARAM_BUFFER_POINTER), &arguments,
-            reinterpret_cast<void*>(CU_LAUNCH_PARAM_BUFFER_SIZE), &size,
-            reinterpret_cast<void*>(CU_LAUNCH_PARAM_END)};
+    return {pointer_of<void>(CU_LAUNCH_PARAM_BUFFER_POINTER), &arguments,
+            pointer_of<void>(CU_LAUNCH_PARAM_BUFFER_SIZE), &size,
+            pointer_of<void>(CU_LAUNCH_PARAM_END)};
   }
   // A node that runs affine_word.
   CUgraphNode add_affine(CUgraph graph, const Arguments& arguments,
@@ -469,7 +470,7 @@ TEST_F(StubDriver, images_and_names_are_checked) {
             CUDA_ERROR_NO_BINARY_FOR_GPU);
   std::array<char, 64> log{};
   std::array<int, 2> options{5, 6};  // the error log, and its size
-  std::array<void*, 2> values{log.data(), reinterpret_cast<void*>(log.size())};
+  std::array<void*, 2> values{log.data(), pointer_of<void>(log.size())};
   EXPECT_EQ(
       cuda().cuModuleLoadDataEx(&made, "holdfast broken ptx\n", 2, options.data(), values.data()),
       CUDA_ERROR_INVALID_PTX);

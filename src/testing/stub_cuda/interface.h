@@ -15,6 +15,12 @@
 
 namespace holdfast::stub_cuda {
 
+// A device address is one of this process.
+template <typename T>
+T* pointer_of(uint64_t address) {
+  return reinterpret_cast<T*>(address);  // NOLINT(performance-no-int-to-ptr)
+}
+
 struct Size3 {
   unsigned x = 1;
   unsigned y = 1;

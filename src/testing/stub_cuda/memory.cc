@@ -239,7 +239,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
   if (const CUresult result = enter(*held, context)) return result;
   std::shared_ptr<Stream> on;
   if (const CUresult result = find_stream(*held, stream, __func__, on)) return result;
-  const auto found = find_exactly(*held, reinterpret_cast<const void*>(address), MemoryOf::device);
+  const auto found = find_exactly(*held, pointer_of<const void>(address), MemoryOf::device);
   if (!found || found->free_asked) {
     violation(*held, "cuMemFreeAsync of {:#x}, which is not allocated (any more)", address);
     return CUDA_ERROR_INVALID_VALUE;
@@ -270,7 +270,7 @@ CUresult cuMemHostAlloc(void** address, size_t bytes, unsigned /*flags*/) {
   if (address == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
   const auto made = allocate(*held, __func__, MemoryOf::host, bytes, context);
   if (!made) return CUDA_ERROR_OUT_OF_MEMORY;
-  *address = reinterpret_cast<void*>(made->begin);
+  *address = pointer_of<void>(made->begin);
   return CUDA_SUCCESS;
 }
 

@@ -29,7 +29,7 @@ CUresult check_value(State& state, CUstream stream, const char* call, CUdevicept
 }
 
 std::atomic_ref<uint64_t> value_at(CUdeviceptr address) {
-  return std::atomic_ref<uint64_t>(*reinterpret_cast<uint64_t*>(address));
+  return std::atomic_ref<uint64_t>(*pointer_of<uint64_t>(address));
 }
 
 }  // namespace

@@ -12,10 +12,11 @@
 #include <set>
 #include <string>
 #include <string_view>
-#include <unordered_map>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "holdfast/base/sync/annotations.h"
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/hal/cuda/cuda_api.h"
@@ -41,7 +42,7 @@ class Handles {
   Handle add(std::shared_ptr<T> object) {
     const uintptr_t value = base_ + (++last_ << 4);
     objects_.emplace(value, std::move(object));
-    return reinterpret_cast<Handle>(value);
+    return pointer_of<std::remove_pointer_t<Handle>>(value);
   }
   // Null where there is none, or none any more.
   std::shared_ptr<T> find(Handle handle) const {
@@ -219,8 +220,9 @@ class Held {
   Held();
   State* operator->() const noexcept { return &state_; }
   State& operator*() const noexcept { return state_; }
-  void unlock() { lock_.unlock(); }
-  void lock() { lock_.lock(); }
+  // For what runs outside: nothing of the state is touched until lock().
+  void unlock() HOLDFAST_NO_LOCK_CHECK { lock_.unlock(); }
+  void lock() HOLDFAST_NO_LOCK_CHECK { lock_.lock(); }
   template <typename Predicate>
   void wait(sync::Condition& condition, Predicate done) {
     condition.wait(lock_, done);

@@ -58,17 +58,16 @@ CUresult use_by(State& state, Operation& operation, const Fill& fill) {
 void run(const Copy& copy) {
   for (size_t z = 0; z < copy.depth; ++z) {
     for (size_t y = 0; y < copy.height; ++y) {
-      std::memcpy(
-          reinterpret_cast<void*>(copy.to + z * copy.to_slice + y * copy.to_pitch),
-          reinterpret_cast<const void*>(copy.from + z * copy.from_slice + y * copy.from_pitch),
-          copy.width);
+      std::memcpy(pointer_of<void>(copy.to + z * copy.to_slice + y * copy.to_pitch),
+                  pointer_of<const void>(copy.from + z * copy.from_slice + y * copy.from_pitch),
+                  copy.width);
     }
   }
 }
 
 void run(const Fill& fill) {
   for (size_t y = 0; y < fill.height; ++y) {
-    auto* const row = reinterpret_cast<std::byte*>(fill.to + y * fill.pitch);
+    auto* const row = pointer_of<std::byte>(fill.to + y * fill.pitch);
     if (fill.element == 1) {
       std::memset(row, static_cast<int>(fill.value), fill.width);
       continue;
