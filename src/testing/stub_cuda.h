@@ -27,7 +27,8 @@ std::string why_no_stub_cuda();
 // be loaded.
 StubControl& stub_cuda_control();
 
-// An image for cuModuleLoadDataEx with these kernels.
+// An image for cuModuleLoadDataEx with these kernels. Each is a name and, if the kernel is to
+// declare its arguments, the bytes of each: "copy 8 8 4".
 std::string stub_cuda_module(const std::vector<std::string>& kernels);
 
 }  // namespace holdfast::testing

@@ -68,7 +68,10 @@ Module stub_cuda_module(std::string_view kernel, Bytes parameter_bytes) {
       std::string(kernel),
       [function = std::get<HostFunction>(cpu_module(kernel, parameter_bytes)), bindings](
           const testing::StubLaunch& launch) { return run_block(function, bindings, launch); });
-  return module_of(kernel, testing::stub_cuda_module({std::string(kernel)}));
+  std::string declared(kernel);
+  for (uint32_t i = 0; i < 2 * bindings; ++i) declared += " 8";
+  if (parameter_bytes > 0_B) declared += fmt::format(" {}", parameter_bytes.value);
+  return module_of(kernel, testing::stub_cuda_module({declared}));
 }
 
 }  // namespace holdfast::hal::cts

@@ -480,6 +480,27 @@ TEST_F(StubDriver, images_and_names_are_checked) {
   EXPECT_EQ(cuda().cuModuleGetFunction(&found, module(), "unknown"), CUDA_ERROR_NOT_FOUND);
 }
 
+TEST_F(StubDriver, a_kernel_may_declare_its_arguments) {
+  const CUstream on = stream();
+  CUmodule declaring = nullptr;
+  ASSERT_EQ(cuda().cuModuleLoadDataEx(&declaring,
+                                      testing::stub_cuda_module({"affine_word 8 4 12"}).c_str(), 0,
+                                      nullptr, nullptr),
+            CUDA_SUCCESS);
+  CUfunction kernel = nullptr;
+  ASSERT_EQ(cuda().cuModuleGetFunction(&kernel, declaring, "affine_word"), CUDA_SUCCESS);
+  size_t offset = 0;
+  size_t size = 0;
+  EXPECT_EQ(cuda().cuFuncGetParamInfo(kernel, 2, &offset, &size), CUDA_SUCCESS);
+  EXPECT_EQ(offset, 16U);
+  EXPECT_EQ(size, 12U);
+  EXPECT_EQ(cuda().cuFuncGetParamInfo(kernel, 3, &offset, &size), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuda().cuFuncGetParamInfo(function("affine_word"), 0, &offset, &size),
+            CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(launch(kernel, {}, on), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_THAT(violation(), HasSubstr("16 bytes of arguments, and it declares 28"));
+}
+
 TEST_F(StubDriver, a_fault_is_sticky_and_ends_all_work) {
   auto* const word = pinned<uint32_t>(1);
   const CUstream first = stream();

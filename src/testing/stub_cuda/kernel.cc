@@ -1,14 +1,17 @@
 #include "holdfast/testing/stub_cuda/kernel.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
+#include "holdfast/base/rounding.h"
 #include "holdfast/testing/stub_cuda/calls.h"
 #include "holdfast/testing/stub_cuda/memory.h"
 #include "holdfast/testing/stub_cuda/stream.h"
 
-// Modules and launches. A module is the text "holdfast stub module\n" and the names of its kernels,
-// one a line; what a name does is what a test registered.
+// Modules and launches. A module is the text "holdfast stub module\n" and a line for each of its
+// kernels: its name and, if it says which arguments it declares, the bytes of each ("copy 8 8 4").
+// What a name does is what a test registered.
 
 // NOLINTBEGIN(readability-identifier-naming): the driver's names.
 
@@ -36,6 +39,35 @@ void write_log(unsigned count, const int* options, void* const* values, std::str
   const size_t copied = std::min(text.size(), size - 1);
   std::memcpy(log, text.data(), copied);
   log[copied] = '\0';
+}
+
+// The part of the text up to this character, which is taken out, too.
+std::string_view take_until(std::string_view& text, char end) {
+  const size_t at = std::min(text.find(end), text.size());
+  const std::string_view taken = text.substr(0, at);
+  text.remove_prefix(std::min(at + 1, text.size()));
+  return taken;
+}
+
+void add_kernel(Module& module, std::string_view line) {
+  const std::string name(take_until(line, ' '));
+  if (name.empty()) return;
+  ArgumentSizes& sizes = module.kernels[name];
+  while (!line.empty()) {
+    if (!sizes) sizes.emplace();
+    sizes->push_back(std::strtoull(std::string(take_until(line, ' ')).c_str(), nullptr, 10));
+  }
+}
+
+// Where the argument after `end` bytes of others begins: as a compiler aligns pointers, lengths and
+// the block of parameters.
+size_t next_offset(size_t end) { return round_up<size_t>(end, 8); }
+
+// What all of them take.
+size_t argument_bytes(const std::vector<size_t>& sizes) {
+  size_t end = 0;
+  for (const size_t size : sizes) end = next_offset(end) + size;
+  return end;
 }
 
 uint64_t count_of(const Size3& size) { return uint64_t{size.x} * size.y * size.z; }
@@ -142,7 +174,14 @@ CUresult make_launch(State& state, const Context& context, const char* call, Lau
     violation(state, "{} with kernelParams: the stub takes arguments as one block of bytes", call);
     return CUDA_ERROR_NOT_SUPPORTED;
   }
-  return extra != nullptr ? take_arguments(state, extra, launch.arguments) : CUDA_SUCCESS;
+  if (extra != nullptr) {
+    if (const CUresult result = take_arguments(state, extra, launch.arguments)) return result;
+  }
+  const ArgumentSizes& declared = launch.function->arguments;
+  if (!declared || launch.arguments.size() >= argument_bytes(*declared)) return CUDA_SUCCESS;
+  violation(state, "{} gives '{}' {} bytes of arguments, and it declares {}", call,
+            launch.function->name, launch.arguments.size(), argument_bytes(*declared));
+  return CUDA_ERROR_INVALID_VALUE;
 }
 
 CUresult use_by(State& state, Operation& operation, const Launch& launch) {
@@ -198,11 +237,7 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
   made->context = context;
   std::string_view rest(static_cast<const char*>(image));
   rest.remove_prefix(kHeader.size());
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    if (end > 0) made->names.emplace(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+  while (!rest.empty()) add_kernel(*made, take_until(rest, '\n'));
   *module = held->modules.add(std::move(made));
   return CUDA_SUCCESS;
 }
@@ -215,7 +250,7 @@ CUresult cuModuleUnload(CUmodule module) {
   if (const CUresult result = find(*held, held->modules, module, __func__, found)) return result;
   if (found->users > 0) {
     violation(*held, "cuModuleUnload of the module with '{}' while a kernel of it is in flight",
-              found->names.empty() ? "" : *found->names.begin());
+              found->kernels.empty() ? "" : found->kernels.begin()->first);
   }
   count_if_synchronising(*held, *found->context, __func__);
   found->unloaded = true;
@@ -232,13 +267,15 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   if (const CUresult result = find(*held, held->modules, module, __func__, found)) return result;
   if (function == nullptr || name == nullptr) return CUDA_ERROR_INVALID_VALUE;
   const auto kernel = held->kernels.find(std::string_view(name));
-  if (!found->names.contains(std::string_view(name)) || kernel == held->kernels.end()) {
+  const auto declared = found->kernels.find(std::string_view(name));
+  if (declared == found->kernels.end() || kernel == held->kernels.end()) {
     return CUDA_ERROR_NOT_FOUND;
   }
   auto made = std::make_shared<Function>();
   made->name = name;
   made->module = found;
   made->kernel = kernel->second;
+  made->arguments = declared->second;
   *function = held->functions.add(std::move(made));
   return CUDA_SUCCESS;
 }
@@ -268,9 +305,20 @@ CUresult cuFuncGetAttribute(int* value, int attribute, CUfunction function) {
   return CUDA_SUCCESS;
 }
 
-// Kernels of the stub are functions of the host, which declare no arguments.
-CUresult cuFuncGetParamInfo(CUfunction, size_t, size_t*, size_t*) {
-  return CUDA_ERROR_NOT_SUPPORTED;
+CUresult cuFuncGetParamInfo(CUfunction function, size_t index, size_t* offset, size_t* size) {
+  const Held held;
+  std::shared_ptr<Context> context;
+  if (const CUresult result = enter(*held, context)) return result;
+  std::shared_ptr<Function> found;
+  if (const CUresult result = find(*held, held->functions, function, __func__, found)) {
+    return result;
+  }
+  if (!found->arguments) return CUDA_ERROR_NOT_SUPPORTED;
+  if (offset == nullptr || index >= found->arguments->size()) return CUDA_ERROR_INVALID_VALUE;
+  const auto begin = found->arguments->begin();
+  *offset = next_offset(argument_bytes({begin, begin + static_cast<ptrdiff_t>(index)}));
+  if (size != nullptr) *size = found->arguments->at(index);
+  return CUDA_SUCCESS;
 }
 
 CUresult cuFuncSetAttribute(CUfunction function, int attribute, int value) {

@@ -136,10 +136,8 @@ CUresult cuStreamWriteValue64(CUstream stream, CUdeviceptr address, uint64_t val
   if (const CUresult result = check_value(*held, stream, __func__, address, on, *operation)) {
     return result;
   }
-  operation->run = [address, value] {
-    value_at(address).store(value, std::memory_order_release);
-    return CUDA_SUCCESS;
-  };
+  // In the step that ends the operation: whoever sees the value finds the write over.
+  operation->done = [address, value] { value_at(address).store(value, std::memory_order_release); };
   enqueue(*held, on, std::move(operation));
   return CUDA_SUCCESS;
 }

@@ -9,6 +9,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -103,9 +104,12 @@ struct Allocation {
   uintptr_t end() const { return begin + bytes; }
 };
 
+// The bytes of each argument that a kernel declares; none where its image does not say.
+using ArgumentSizes = std::optional<std::vector<size_t>>;
+
 struct Module {
   std::shared_ptr<Context> context;
-  std::set<std::string, std::less<>> names;
+  std::map<std::string, ArgumentSizes, std::less<>> kernels;
   size_t users = 0;
   bool unloaded = false;
 };
@@ -114,6 +118,7 @@ struct Function {
   std::string name;
   std::shared_ptr<Module> module;
   StubKernel kernel;
+  ArgumentSizes arguments;
   int dynamic_shared_limit = 48 << 10;
   bool large_clusters = false;
 };
