@@ -134,7 +134,8 @@ Failure CudaPipeline::find_arguments(const CudaModule& module) {
     if (result == cu::CUDA_ERROR_NOT_SUPPORTED) return {};
     if (result != cu::CUDA_SUCCESS) break;
     end = offset + size;
-    fits = fits && (offset < addresses ? offset == 8 * count && size == 8
+    // One that stands for several pointers, a structure of them, is fine.
+    fits = fits && (offset < addresses ? size % 8 == 0 && end <= addresses
                                        : offset == addresses && end <= argument_bytes_);
     ++count;
   }
