@@ -28,4 +28,21 @@ Result<Point> Device::import_point(UniqueFd descriptor, std::string name) {
                TimelineValue{1}};
 }
 
+namespace {
+
+Failure no_native_streams(const DeviceInfo& device) {
+  return Failure(ErrorCode::unsupported,
+                 fmt::format("device '{}' has no native streams to order work with", device.name));
+}
+
+}  // namespace
+
+Result<Point> Device::point_of_native(void* /*native_stream*/, std::string /*name*/) {
+  return no_native_streams(info());
+}
+
+Failure Device::make_native_wait(void* /*native_stream*/, const Point& /*point*/) {
+  return no_native_streams(info());
+}
+
 }  // namespace holdfast::hal

@@ -17,6 +17,7 @@ void KernelProfile::add(const std::string& kernel, uint64_t dispatches, sync::Du
 }
 
 std::vector<KernelTime> KernelProfile::times() const {
+  if (collect_) collect_();
   std::vector<KernelTime> times;
   for (const auto& [name, entry] : *kernels_.lock()) {
     times.push_back({name, entry.dispatches, entry.total});

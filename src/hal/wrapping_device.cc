@@ -37,6 +37,14 @@ Result<UniqueFd> WrappingDevice::export_point(const Point& point) {
   return inner_->export_point(point);
 }
 
+Result<Point> WrappingDevice::point_of_native(void* native_stream, std::string name) {
+  return inner_->point_of_native(native_stream, std::move(name));
+}
+
+Failure WrappingDevice::make_native_wait(void* native_stream, const Point& point) {
+  return inner_->make_native_wait(native_stream, point);
+}
+
 Result<Point> WrappingDevice::import_point(UniqueFd descriptor, std::string name) {
   return inner_->import_point(std::move(descriptor), std::move(name));
 }

@@ -19,6 +19,8 @@ class WrappingDevice : public Device {
   Result<Ref<HostTimeline>> create_host_timeline(std::string name) override;
   Result<UniqueFd> export_point(const Point& point) override;
   Result<Point> import_point(UniqueFd descriptor, std::string name) override;
+  Result<Point> point_of_native(void* native_stream, std::string name) override;
+  Failure make_native_wait(void* native_stream, const Point& point) override;
   Failure lost() const override { return inner_->lost(); }
   // Closes the inner device; reports the lists that are left in this one's queues.
   CloseReport close(sync::Deadline deadline) override;

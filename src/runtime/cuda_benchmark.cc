@@ -222,7 +222,7 @@ struct RawCuda {
       }
       made.nodes.push_back(node);
     }
-    cu.cuGraphInstantiate(&made.exec, made.graph, 0);
+    cu.cuGraphInstantiateWithFlags(&made.exec, made.graph, 0);
     return made;
   }
   cu::CudaKernelNodeParams node_params(void** pointers) const {
@@ -315,8 +315,9 @@ void list_ours(benchmark::State& state, Order order, Until until) {
 }
 
 void stream_ours(benchmark::State& state, Order order, Until until) {
-  const Ref<CudaDevice> device = open_cuda_device(state);
-  if (!device) return;
+  if (!open_cuda_device(state)) return;
+  // A context closes its device.
+  const Ref<CudaDevice> device = CudaDevice::open({.queues = 1}).or_raise();
   const auto context = runtime::Context::create(device);
   const auto stream = context->new_stream({.name = "bench"});
   const Ref<Pipeline> kernel = device->create_pipeline(add_kernel()).or_raise();

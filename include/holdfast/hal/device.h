@@ -22,14 +22,15 @@ struct BufferDesc {
   std::string name{};
 };
 
-// Host memory for the device to use in place. The deleter runs once: after the last list that could
-// touch the memory is over, or when the import is refused. It runs outside every lock, on any
+// Memory of others for the device to use in place. The deleter runs once: after the last list that
+// could touch the memory is over, or when the import is refused. It runs outside every lock, on any
 // thread. What it throws is logged as a warning of topic memory and goes no further.
 struct ExternalMemory {
-  void* data = nullptr;
+  void* data = nullptr;  // of the host or, with `on_device`, an address of the device's own
   Bytes size{};
   std::function<void()> deleter{};
   std::string name{};
+  bool on_device = false;  // such as a CUdeviceptr; others may go on using it
 };
 
 // What a device had to leave behind when it was closed.
@@ -68,6 +69,16 @@ class Device : public RefCounted {
   virtual Result<UniqueFd> export_point(const Point& point);
   // A Point that is reached once the descriptor is readable.
   virtual Result<Point> import_point(UniqueFd descriptor, std::string name);
+
+  // Order with others who use the same hardware through the backend's own streams (a CUstream), on
+  // the device and never through the host. Unsupported by backends that have no such streams.
+  //
+  // A Point that is reached once all work which the native stream has by now is done. Any number
+  // of lists may wait for it; the stream may be destroyed meanwhile.
+  virtual Result<Point> point_of_native(void* native_stream, std::string name);
+  // What is put on the native stream from now on runs once the Point, of a list that was submitted
+  // to this device and does not wait for the host, is reached. A failure if the Point has failed.
+  virtual Failure make_native_wait(void* native_stream, const Point& point);
 
   // The probe that is told of lives on this device; null unless the device wraps another.
   virtual Ref<Probe> probe() const { return nullptr; }

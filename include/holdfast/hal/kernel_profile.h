@@ -1,8 +1,10 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/base/sync/clock.h"
@@ -21,11 +23,14 @@ class KernelProfile {
   // Switching it on forgets what was measured before.
   void enable(bool on);
   void add(const std::string& kernel, uint64_t dispatches, sync::Duration time);
-  // Longest first.
+  // Longest first. What a device has measured and not added yet is asked for first.
   std::vector<KernelTime> times() const;
+  // Adds what has been measured meanwhile. Set once, before anybody else knows the profile.
+  void set_collector(std::function<void()> collect) { collect_ = std::move(collect); }
 
  private:
   std::atomic<bool> enabled_{false};
+  std::function<void()> collect_;
   sync::Guarded<std::map<std::string, KernelTime>> kernels_;
 };
 

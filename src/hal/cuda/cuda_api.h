@@ -319,7 +319,7 @@ inline constexpr unsigned char CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1;
   X(cuGraphAddDependencies, 12030,                                                                \
     (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const CUgraphEdgeData* edges, \
      size_t count))                                                                               \
-  X(cuGraphInstantiate, 12000, (CUgraphExec* exec, CUgraph graph, unsigned long long flags))      \
+  X(cuGraphInstantiateWithFlags, 11040, (CUgraphExec* exec, CUgraph graph, unsigned long long flags))      \
   X(cuGraphExecDestroy, 10000, (CUgraphExec exec))                                                \
   X(cuGraphExecKernelNodeSetParams, 12000,                                                        \
     (CUgraphExec exec, CUgraphNode node, const CudaKernelNodeParams* parameters))                 \

@@ -23,7 +23,7 @@ constexpr sync::Duration kFirstNap = std::chrono::microseconds(10);
 constexpr sync::Duration kLongestNap = std::chrono::microseconds(200);
 // Counters of different streams lie in different cache lines.
 constexpr size_t kCounterStride = 128;
-constexpr size_t kMaxCounters = 512;
+constexpr size_t kCountersPerBlock = 512;
 
 // Answers after which a context does nothing any more.
 bool ends_the_context(cu::CUresult result) {
@@ -223,10 +223,6 @@ Failure CudaCore::prepare(const CudaOptions& options) {
           check(cu.cuMemPoolCreate(&pool_, &properties), "it gives no memory pool")) {
     return failure;
   }
-  Result<Memory> counters = allocate_pinned(Bytes{kCounterStride * kMaxCounters},
-                                            "no host memory for the counters of its queues");
-  if (!counters) return counters.failure();
-  counters_ = counters.value();
   return {};
 }
 
@@ -274,23 +270,126 @@ std::string CudaCore::suspects() const {
   return text;
 }
 
-Result<CudaProgress*> CudaCore::make_progress() {
-  if (counters_used_ == kMaxCounters) {
-    return Failure(ErrorCode::usage,
-                   fmt::format("device '{}' has at most {} queues", name, kMaxCounters));
+Result<CudaCore::Counter> CudaCore::take_counter() {
+  const sync::Lock lock(counters_mutex_);
+  // Whoever was to write it has: nobody else will.
+  if (!spare_counters_.empty()) {
+    const Counter spare = spare_counters_.front();
+    const auto now = static_cast<uint32_t>(spare.host->load(std::memory_order_acquire));
+    if (now == static_cast<uint32_t>(spare.last)) {
+      spare_counters_.pop_front();
+      return spare;
+    }
+    std::rotate(spare_counters_.begin(), spare_counters_.begin() + 1, spare_counters_.end());
   }
+  if (counter_blocks_.empty() || counters_cut_ == kCountersPerBlock) {
+    Result<Memory> block = allocate_pinned(Bytes{kCounterStride * kCountersPerBlock},
+                                           "no host memory for the counters of its streams");
+    if (!block) return block.failure();
+    counter_blocks_.push_back(block.value());
+    counters_cut_ = 0;
+  }
+  const Memory& block = counter_blocks_.back();
+  const size_t offset = kCounterStride * counters_cut_++;
+  return Counter{new (block.host + offset) std::atomic<uint64_t>(0),  // NOLINT: never destroyed
+                 block.address + offset, 0};
+}
+
+void CudaCore::give_counter(const Counter& counter) noexcept {
+  try {
+    const sync::Lock lock(counters_mutex_);
+    spare_counters_.push_back(counter);
+  } catch (const std::bad_alloc&) {  // it is not used again
+  }
+}
+
+Result<CudaProgress*> CudaCore::make_progress() {
+  Result<Counter> counter = take_counter();
+  if (!counter) return counter.failure();
   auto made = std::make_unique<CudaProgress>();
-  const size_t offset = kCounterStride * counters_used_;
-  made->counter = new (counters_.host + offset) std::atomic<uint64_t>(0);  // NOLINT: never freed
-  made->counter_address = counters_.address + offset;
+  made->counter = counter.value().host;
+  made->counter_address = counter.value().address;
   if (Failure failure =
           check(cu.cuStreamCreate(&made->stream, cu::CU_STREAM_NON_BLOCKING), "no stream")) {
     return failure;
   }
-  ++counters_used_;
   add_progress(*made);
   streams_.push_back(std::move(made));
   return streams_.back().get();
+}
+
+Failure CudaCore::write_counter(cu::CUstream stream, const CudaProgress& progress,
+                                uint64_t value) const {
+  return check(has_memory_operations
+                   ? cu.cuStreamWriteValue64(stream, progress.counter_address, value,
+                                             cu::CU_STREAM_WRITE_VALUE_DEFAULT)
+                   : cu.cuMemsetD32Async(progress.counter_address, static_cast<uint32_t>(value), 1,
+                                         stream),
+               "a stream cannot say how far it is");
+}
+
+Failure CudaCore::make_wait(cu::CUstream stream, const CudaProgress& progress, uint64_t value,
+                            std::string_view what) const {
+  if (has_memory_operations) {
+    return check(cu.cuStreamWaitValue64(stream, progress.counter_address, value,
+                                        cu::CU_STREAM_WAIT_VALUE_GEQ),
+                 what);
+  }
+  if (progress.event != nullptr) return check(cu.cuStreamWaitEvent(stream, progress.event, 0), what);
+  // For all that the other stream has by now, which is more than is asked for.
+  cu::CUevent event = nullptr;
+  Failure failure = check(cu.cuEventCreate(&event, cu::CU_EVENT_DISABLE_TIMING), what);
+  if (failure) return failure;
+  failure = check(cu.cuEventRecord(event, progress.stream), what);
+  if (!failure) failure = check(cu.cuStreamWaitEvent(stream, event, 0), what);
+  // The driver keeps it for as long as a stream waits for it.
+  (void)cu.cuEventDestroy(event);
+  return failure;
+}
+
+Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, cu::CUstream stream,
+                                        std::string_view what) {
+  Result<Counter> taken = core->take_counter();
+  if (!taken) return taken.failure();
+  Counter counter = taken.value();
+  ++counter.last;
+  // Goes with the last Point; its counter is then used again, with the next value.
+  struct Mark final : CudaObject {
+    Mark(const std::shared_ptr<CudaCore>& of, const Counter& written)
+        : CudaObject(of), counter(written) {}
+    ~Mark() override {
+      give_back();
+      core()->give_counter(counter);
+    }
+    void destroy_native() noexcept override {
+      if (progress.event == nullptr) return;
+      const Current current(*core());
+      (void)core()->cu.cuEventDestroy(progress.event);
+    }
+    Counter counter;
+    CudaProgress progress;
+  };
+  auto made = std::make_shared<Mark>(core, counter);
+  CudaProgress& progress = made->progress;
+  progress.stream = stream;
+  progress.counter = counter.host;
+  progress.counter_address = counter.address;
+  progress.seen.store(counter.last - 1);
+  if (!core->has_memory_operations) {
+    if (Failure failure = core->check(
+            core->cu.cuEventCreate(&progress.event, cu::CU_EVENT_DISABLE_TIMING), what)) {
+      return failure;
+    }
+    if (Failure failure = core->check(core->cu.cuEventRecord(progress.event, stream), what)) {
+      return failure;
+    }
+  }
+  if (Failure failure = core->write_counter(stream, progress, counter.last)) {
+    made->counter.last = counter.last - 1;
+    return failure;
+  }
+  progress.started.store(counter.last);
+  return Marked{std::shared_ptr<CudaProgress>(made, &progress), counter.last};
 }
 
 void CudaCore::examine(const CudaProgress& progress) const noexcept {
@@ -438,6 +537,39 @@ Result<CudaCore::Memory> CudaCore::import(void* data, Bytes size, std::string_vi
   return made;
 }
 
+Result<CudaCore::Memory> CudaCore::import_address(cu::CUdeviceptr address, Bytes size,
+                                                  std::string_view what) const {
+  unsigned type = 0;
+  int ordinal = -1;
+  cu::CUdeviceptr begin = 0;
+  size_t length = 0;
+  std::array attributes{cu::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                        cu::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                        cu::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
+                        cu::CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  std::array<void*, 4> values{&type, &ordinal, &begin, &length};
+  if (Failure failure = check(cu.cuPointerGetAttributes(4, attributes.data(), values.data(),
+                                                        address),
+                              what)) {
+    return failure;
+  }
+  const auto refuse = [&](const std::string& why) {
+    return Failure(ErrorCode::usage, fmt::format("{}: {}", what, why));
+  };
+  if (type != cu::CU_MEMORYTYPE_DEVICE) {
+    return refuse(fmt::format("{:#x} is no address of a GPU's memory", address));
+  }
+  if (ordinal != device) {
+    return refuse(fmt::format("{:#x} is memory of GPU {}, and device '{}' is another; copy it",
+                              address, ordinal, name));
+  }
+  if (length != 0 && (address < begin || size.value > begin + length - address)) {
+    return refuse(fmt::format("it would end {} bytes behind the memory that it lies in",
+                              address + size.value - (begin + length)));
+  }
+  return Memory{address, nullptr, size};
+}
+
 void CudaCore::end_import(const Memory& memory) noexcept {
   const sync::Lock lock(registered_mutex_);
   for (Registered& known : registered_) {
@@ -467,6 +599,7 @@ void CudaCore::finish_closing() noexcept {
   if (!retained_) return;
   {
     const Current current(*this);
+    profiler.destroy(*this);
     for (const auto& progress : streams_) (void)cu.cuStreamDestroy(progress->stream);
     pinned_mutex_.assert_held();  // nobody else is left
     for (const Memory& kept : kept_pinned_) (void)cu.cuMemFreeHost(kept.host);
@@ -476,7 +609,8 @@ void CudaCore::finish_closing() noexcept {
       (void)cu.cuMemPoolDestroy(pool_);
     }
     if (memory_stream_ != nullptr) (void)cu.cuStreamDestroy(memory_stream_);
-    if (counters_.host != nullptr) (void)cu.cuMemFreeHost(counters_.host);
+    counters_mutex_.assert_held();  // nobody else is left
+    for (const Memory& block : counter_blocks_) (void)cu.cuMemFreeHost(block.host);
   }
   (void)cu.cuDevicePrimaryCtxRelease(device);
 }

@@ -13,6 +13,7 @@
 #include "holdfast/hal/buffer.h"
 #include "holdfast/hal/cuda/cuda_api.h"
 #include "holdfast/hal/cuda/cuda_device.h"
+#include "holdfast/hal/cuda/cuda_profiler.h"
 #include "holdfast/hal/gpu/gpu_core.h"
 #include "holdfast/hal/queue.h"
 
@@ -36,6 +37,7 @@ struct CudaProgress : GpuProgress {
   cu::CUstream stream = nullptr;
   std::atomic<uint64_t>* counter = nullptr;  // in host memory that the device reaches
   cu::CUdeviceptr counter_address = 0;
+  cu::CUevent event = nullptr;  // recorded where others are to wait; null: wait for the stream
   // How often the counter was found behind since the driver was last asked how the stream is.
   mutable std::atomic<uint32_t> disappointments{0};
 
@@ -92,12 +94,27 @@ class CudaCore final : public GpuCore {
   // Of buffers given out; imports are not counted.
   mutable std::atomic<uint64_t> used_bytes{0};
 
+  mutable CudaProfiler profiler;
+
   // Passes a driver's answer on. None for success. After an answer that says that the device or its
   // context can do nothing any more, the device is lost.
   Failure check(cu::CUresult result, std::string_view what) const;
 
   // A new stream with its counter; lives as long as the core. Before the first list is started.
   Result<CudaProgress*> make_progress();
+  // A counter that others' stream writes once what it has by now is done, and the value that it
+  // then has.
+  struct Marked {
+    std::shared_ptr<CudaProgress> progress;
+    uint64_t value = 0;
+  };
+  static Result<Marked> mark(const std::shared_ptr<CudaCore>& core, cu::CUstream stream,
+                             std::string_view what);
+  // Makes a stream wait for the counter to have this value.
+  Failure make_wait(cu::CUstream stream, const CudaProgress& progress, uint64_t value,
+                    std::string_view what) const;
+  // The stream writes the counter, after what it has by now.
+  Failure write_counter(cu::CUstream stream, const CudaProgress& progress, uint64_t value) const;
 
   // Memory, with the context current. None of these waits for work of a queue. Pinned memory that is
   // freed while lists are in flight is kept for later buffers of its size, or until nothing is,
@@ -113,6 +130,8 @@ class CudaCore final : public GpuCore {
   // known to the driver by others.
   Result<Memory> import(void* data, Bytes size, std::string_view what);
   void end_import(const Memory& memory) noexcept;
+  // Memory of this GPU, for the device to use where it is; there is nothing to end.
+  Result<Memory> import_address(cu::CUdeviceptr address, Bytes size, std::string_view what) const;
 
   bool sleep(const GpuProgress& progress, uint64_t value, sync::Duration timeout) const override;
 
@@ -135,8 +154,20 @@ class CudaCore final : public GpuCore {
   cu::CUstream memory_stream_ = nullptr;
   cu::CUmemoryPool pool_ = nullptr;
   std::vector<std::unique_ptr<CudaProgress>> streams_;
-  Memory counters_;
-  size_t counters_used_ = 0;
+  // A counter that streams write, in a cache line of its own. The next user goes on counting where
+  // the last one stopped.
+  struct Counter {
+    std::atomic<uint64_t>* host = nullptr;
+    cu::CUdeviceptr address = 0;
+    uint64_t last = 0;  // what was or will be written
+  };
+  Result<Counter> take_counter();
+  void give_counter(const Counter& counter) noexcept;
+
+  sync::Mutex counters_mutex_;  // guards the three below
+  std::vector<Memory> counter_blocks_ HOLDFAST_GUARDED_BY(counters_mutex_);
+  size_t counters_cut_ HOLDFAST_GUARDED_BY(counters_mutex_) = 0;  // of the last block
+  std::deque<Counter> spare_counters_ HOLDFAST_GUARDED_BY(counters_mutex_);
 
   mutable sync::Mutex loss_mutex_;  // held while what ended the device is put into words
   // Ranges that the driver knows from us, with how many imports use each.

@@ -60,6 +60,14 @@ Result<Ref<CudaDevice>> CudaDevice::open(const CudaOptions& options) {
                                             counter));
   }
   device->set_gpu_queues(std::move(queues));
+  core->profiler.profile().set_collector([core = std::weak_ptr<CudaCore>(core)] {
+    const std::shared_ptr<CudaCore> alive = core.lock();
+    if (!alive) return;
+    const CudaCore::Use use(*alive);
+    if (!use) return;
+    const CudaCore::Current entered(*alive);
+    alive->profiler.collect(*alive);
+  });
   return device;
 }
 
@@ -91,6 +99,44 @@ Result<Ref<Program>> CudaDevice::create_program(CommandList& list) {
   if (Failure refused = check_sealable(list, id())) return refused;
   return Ref<Program>(make_ref<CudaProgram>(std::move(list)));
 }
+
+Result<Point> CudaDevice::point_of_native(void* native_stream, std::string name) {
+  return while_open([&]() -> Result<Point> {
+    const CudaCore::Current current(*core_);
+    Result<CudaCore::Marked> marked =
+        CudaCore::mark(core_, static_cast<cu::CUstream>(native_stream),
+                       fmt::format("no Point '{}' of a CUstream", name));
+    if (!marked) return marked.failure();
+    const auto& [progress, value] = marked.value();
+    return Point{make_ref<GpuTimeline>(DeviceId{}, std::move(name), core_, *progress, progress),
+                 TimelineValue{value}};
+  });
+}
+
+Failure CudaDevice::make_native_wait(void* native_stream, const Point& point) {
+  if (!point.pending()) return point.failure();
+  const CudaCore::Use use(*core_);
+  if (Failure gone = lost()) return gone;
+  if (!use) return closed();
+  const auto* const timeline = dynamic_cast<const GpuTimeline*>(point.timeline.get());
+  if (timeline == nullptr || !timeline->is_of(*core_)) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("a CUstream cannot wait for the Point {}: it is none of device '{}'",
+                               to_string(point), info().name));
+  }
+  if (timeline->started() < point.value) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("a CUstream cannot wait for the Point {}: its list still waits for "
+                               "the host; try again once that has been signalled",
+                               to_string(point)));
+  }
+  const CudaCore::Current current(*core_);
+  return core_->make_wait(static_cast<cu::CUstream>(native_stream),
+                          static_cast<const CudaProgress&>(timeline->progress()),
+                          point.value.value, "a CUstream cannot wait for a list");
+}
+
+KernelProfile* CudaDevice::profile() const { return &core_->profiler.profile(); }
 
 void* CudaDevice::context() const noexcept {
   const CudaCore::Use use(*core_);

@@ -53,9 +53,15 @@ class CudaDevice final : public GpuDevice {
   ~CudaDevice() override;
 
   Result<Ref<Buffer>> create_buffer(const BufferDesc& desc) override;
+  // Memory of the host, or of this GPU: of its driver's allocators, by whoever.
   Result<Ref<Buffer>> import_buffer(ExternalMemory memory) override;
   Result<Ref<Pipeline>> create_pipeline(PipelineDesc desc) override;
   Result<Ref<Program>> create_program(CommandList& list) override;
+  // A CUstream of the same GPU's primary context.
+  Result<Point> point_of_native(void* native_stream, std::string name) override;
+  Failure make_native_wait(void* native_stream, const Point& point) override;
+
+  KernelProfile* profile() const override;
 
   // The CUcontext, for users of `native` commands and of other libraries. Valid while the device is
   // open.

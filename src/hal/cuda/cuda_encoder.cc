@@ -23,7 +23,7 @@ class Launching {
   CudaLaunched run() {
     const Command* const only = work_.work().only;
     Failure failure = only != nullptr ? add(*only) : add_all();
-    return {std::move(failure), launched_};
+    return {std::move(failure), launched_, std::move(timed_)};
   }
 
  private:
@@ -60,6 +60,8 @@ class Launching {
   Failure dispatch(const Command& command) {
     const CudaWork::Dispatch d = work_.dispatch(command, block_);
     CudaArguments arguments(block_, d.argument_bytes);
+    const bool timing = core_.profiler.enabled();
+    const cu::CUevent before = timing ? core_.profiler.record(core_, stream_) : nullptr;
     const cu::CUresult result =
         d.pipeline.has_attributes()
             ? launch_with_attributes(d, arguments)
@@ -73,6 +75,9 @@ class Launching {
                                  d.threads.x, d.threads.y, d.threads.z));
     }
     launched_ = true;
+    if (timing) {
+      timed_.push_back({d.pipeline.name(), before, core_.profiler.record(core_, stream_)});
+    }
     return {};
   }
 
@@ -147,6 +152,7 @@ class Launching {
   cu::CUstream stream_;
   std::span<const Command* const> skipped_;  // those yet to come
   bool launched_ = false;
+  std::vector<CudaProfiler::Timed> timed_;
   CudaWork::ArgumentBlock block_;
 };
 

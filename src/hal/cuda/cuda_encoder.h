@@ -1,6 +1,7 @@
 #pragma once
 
 #include <span>
+#include <vector>
 
 #include "holdfast/hal/cuda/cuda_work.h"
 
@@ -10,6 +11,7 @@ namespace holdfast::hal {
 struct CudaLaunched {
   Failure failure;   // of code execution: the list's own; any other is the driver's
   bool any = false;  // whether the stream has any of its commands
+  std::vector<CudaProfiler::Timed> timed{};  // while kernels are profiled
 };
 
 // Launches the commands of a work on the stream, in recorded order, which needs no barriers. The

@@ -99,7 +99,7 @@ Failure CudaGraph::build(const CudaWork& work) {
     if (Failure failure = add_node(work, command, lanes.before_next())) return failure;
     lanes.add(nodes_.back().handle);
   }
-  return core()->check(cu.cuGraphInstantiate(&exec_, graph_, 0), what);
+  return core()->check(cu.cuGraphInstantiateWithFlags(&exec_, graph_, 0), what);
 }
 
 cu::CudaKernelNodeParams CudaGraph::kernel_params(const CudaWork::Dispatch& d,

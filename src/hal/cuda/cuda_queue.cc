@@ -20,36 +20,6 @@ Failure check_copies_only(const CudaWork& work) {
 
 }  // namespace
 
-// Where a driver has no memory operations, a stream waits for another by an event that is recorded
-// there at that moment: so for all that the other has, which is more than is asked for.
-class CudaQueue::WaitEvent final : private CudaObject {
- public:
-  explicit WaitEvent(const std::shared_ptr<CudaCore>& core) : CudaObject(core) {}
-  ~WaitEvent() override { give_back(); }
-
-  Failure wait(cu::CUstream waiting, cu::CUstream for_this, std::string_view what) {
-    const cu::Calls& cu = core()->cu;
-    if (event_ == nullptr) {
-      if (Failure failure =
-              core()->check(cu.cuEventCreate(&event_, cu::CU_EVENT_DISABLE_TIMING), what)) {
-        event_ = nullptr;
-        return failure;
-      }
-    }
-    if (Failure failure = core()->check(cu.cuEventRecord(event_, for_this), what)) return failure;
-    return core()->check(cu.cuStreamWaitEvent(waiting, event_, 0), what);
-  }
-
- private:
-  void destroy_native() noexcept override {
-    if (event_ == nullptr) return;
-    const CudaCore::Current current(*core());
-    (void)core()->cu.cuEventDestroy(event_);
-  }
-
-  cu::CUevent event_ = nullptr;
-};
-
 CudaQueue::CudaQueue(DeviceId device, uint32_t index, Ref<GpuTimeline> timeline,
                      const std::shared_ptr<CudaCore>& core, CudaProgress& progress, bool computes,
                      std::shared_ptr<GpuWatcher> watcher,
@@ -58,9 +28,7 @@ CudaQueue::CudaQueue(DeviceId device, uint32_t index, Ref<GpuTimeline> timeline,
       core_(core),
       progress_(progress),
       computes_(computes),
-      graphs_(core) {
-  if (!core->has_memory_operations) wait_event_ = std::make_unique<WaitEvent>(core);
-}
+      graphs_(core) {}
 
 CudaQueue::~CudaQueue() = default;
 
@@ -70,32 +38,12 @@ Failure CudaQueue::await(const Work& work) {
     // Its own queue's order needs no waiting.
     if (timeline == nullptr || timeline == &counter() || !wait.point.pending()) continue;
     const auto& other = static_cast<const CudaProgress&>(timeline->progress());
-    const std::string what =
-        fmt::format("{} cannot wait for {}", name(), wait.point.timeline->name());
-    Failure failure =
-        wait_event_ != nullptr
-            ? wait_event_->wait(progress_.stream, other.stream, what)
-            : core_->check(
-                  core_->cu.cuStreamWaitValue64(progress_.stream, other.counter_address,
-                                                wait.point.value.value,
-                                                cu::CU_STREAM_WAIT_VALUE_GEQ),
-                  what);
-    if (failure) return failure;
+    if (Failure failure = core_->make_wait(progress_.stream, other, wait.point.value.value,
+                                           "a queue cannot wait for another")) {
+      return failure;
+    }
   }
   return {};
-}
-
-Failure CudaQueue::write_counter(uint64_t value) {
-  const cu::Calls& cu = core_->cu;
-  const std::string_view what = "a stream cannot say how far it is";
-  if (core_->has_memory_operations) {
-    return core_->check(cu.cuStreamWriteValue64(progress_.stream, progress_.counter_address, value,
-                                                cu::CU_STREAM_WRITE_VALUE_DEFAULT),
-                        what);
-  }
-  return core_->check(cu.cuMemsetD32Async(progress_.counter_address, static_cast<uint32_t>(value),
-                                          1, progress_.stream),
-                      what);
 }
 
 Failure CudaQueue::signal(const Work& work) {
@@ -106,7 +54,7 @@ Failure CudaQueue::signal(const Work& work) {
     while (!given.empty() && counter().was_seen({given.front().value})) given.pop_front();
     given.push_back({value.value, &work});
   }
-  if (const Failure refused = write_counter(value.value)) {
+  if (core_->write_counter(progress_.stream, progress_, value.value)) {
     // The stream has the work and cannot say when it is done, so the host finds out, and says it.
     const Failure lost = core_->check(core_->cu.cuStreamSynchronize(progress_.stream),
                                       "a stream can neither be asked nor waited for");
@@ -149,11 +97,16 @@ Failure CudaQueue::hand_over(const Work& work, std::span<const Command* const> s
   }
   const CudaCore::Current current(*core_);
   if (Failure failure = await(work)) return failure;
-  const bool whole = work.only == nullptr && skipped.empty();
+  // Of a graph nobody can tell how long each kernel took.
+  const bool one_launch = core_->uses_graphs && work.only == nullptr && skipped.empty() &&
+                          !core_->profiler.enabled();
   CudaLaunched launched;
-  if (!core_->uses_graphs || !whole || !launch_as_graph(cuda)) {
+  if (!one_launch || !launch_as_graph(cuda)) {
     const Translating scope(*this, work);
     launched = launch(*core_, cuda, progress_.stream, skipped);
+  }
+  if (!launched.timed.empty()) {
+    core_->profiler.add(progress_, work.point.value.value, std::move(launched.timed));
   }
   // The driver's refusal of a list of which it has nothing; else the list ends as a failed one.
   if (launched.failure && !launched.any && launched.failure.code() != ErrorCode::execution) {

@@ -30,13 +30,10 @@ class CudaQueue final : public GpuQueue {
   // The stream writes the work's value, after everything it was given. Cannot fail with work on the
   // stream unless the device does.
   Failure signal(const Work& work);
-  Failure write_counter(uint64_t value);
 
   std::shared_ptr<CudaCore> core_;
   CudaProgress& progress_;
   const bool computes_;
-  class WaitEvent;
-  std::unique_ptr<WaitEvent> wait_event_;  // where there are no memory operations
   CudaGraphs graphs_;
 };
 

@@ -82,7 +82,10 @@ Result<Ref<Buffer>> CudaBuffer::import(DeviceId device, ExternalMemory& memory,
   const std::string what =
       fmt::format("external memory '{}' ({})", memory.name, to_string(memory.size));
   const CudaCore::Current current(*core);
-  Result<CudaCore::Memory> native = core->import(memory.data, memory.size, what);
+  Result<CudaCore::Memory> native =
+      memory.on_device
+          ? core->import_address(reinterpret_cast<uint64_t>(memory.data), memory.size, what)
+          : core->import(memory.data, memory.size, what);
   if (!native) return native.failure();
   Ref<CudaBuffer> buffer(
       new CudaBuffer(device, memory.size, MemoryKind::device, memory.name, true,
@@ -99,7 +102,7 @@ CudaBuffer::~CudaBuffer() {
 void CudaBuffer::destroy_native() noexcept {
   const CudaCore::Current current(*core());
   if (is_imported()) {
-    core()->end_import(memory_);
+    if (memory_.host != nullptr) core()->end_import(memory_);
     return;
   }
   core()->free(memory_);

@@ -171,7 +171,7 @@ class StubDriver : public ::testing::Test {
   }
   CUgraphExec instantiated(CUgraph from) {
     CUgraphExec made = nullptr;
-    EXPECT_EQ(cuda().cuGraphInstantiate(&made, from, 0), CUDA_SUCCESS);
+    EXPECT_EQ(cuda().cuGraphInstantiateWithFlags(&made, from, 0), CUDA_SUCCESS);
     return made;
   }
   void wait(CUstream on) { EXPECT_EQ(cuda().cuStreamSynchronize(on), CUDA_SUCCESS); }
@@ -590,7 +590,7 @@ TEST_F(StubDriver, a_graph_with_a_cycle_is_refused) {
   const CUgraphNode second = add_affine(made, {address_of(word)}, {first});
   EXPECT_EQ(cuda().cuGraphAddDependencies(made, &second, &first, nullptr, 1), CUDA_SUCCESS);
   CUgraphExec exec = nullptr;
-  EXPECT_EQ(cuda().cuGraphInstantiate(&exec, made, 0), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(cuda().cuGraphInstantiateWithFlags(&exec, made, 0), CUDA_ERROR_INVALID_VALUE);
 }
 
 TEST_F(StubDriver, new_parameters_are_for_later_launches) {

@@ -18,8 +18,12 @@ GpuQueue::GpuQueue(DeviceId device, uint32_t index, Ref<GpuTimeline> timeline,
       watcher_(std::move(watcher)) {}
 
 const GpuTimeline* GpuQueue::own(const Wait& wait) const noexcept {
-  if (!wait.point.timeline || wait.point.timeline->device() != device()) return nullptr;
-  return dynamic_cast<const GpuTimeline*>(wait.point.timeline.get());
+  if (!wait.point.timeline) return nullptr;
+  // One of no device may still be a counter of this one: that of a native stream.
+  const DeviceId of = wait.point.timeline->device();
+  if (of && of != device()) return nullptr;
+  const auto* const ours = dynamic_cast<const GpuTimeline*>(wait.point.timeline.get());
+  return ours != nullptr && ours->is_of(*core_) ? ours : nullptr;
 }
 
 bool GpuQueue::may_start(const Work& work) const {

@@ -83,7 +83,7 @@ class GpuQueue : public Queue {
     GpuQueue& queue_;
   };
 
-  // Null for a Point of another device or of none.
+  // Null unless the wait is for a counter that this device, or a native stream on it, writes.
   const GpuTimeline* own(const Wait& wait) const noexcept;
   bool is_immediate() const noexcept { return watcher_ == nullptr; }
   GpuTimeline& counter() const noexcept { return *counter_; }

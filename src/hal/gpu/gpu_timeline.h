@@ -10,9 +10,13 @@ namespace holdfast::hal {
 // way to read the counter.
 class GpuTimeline final : public Timeline {
  public:
+  // The progress lives as long as the core or, if it belongs to the timeline alone, as `owner`.
   GpuTimeline(DeviceId device, std::string name, std::shared_ptr<GpuCore> core,
-              GpuProgress& progress)
-      : Timeline(device, std::move(name)), core_(std::move(core)), progress_(progress) {}
+              GpuProgress& progress, std::shared_ptr<const void> owner = nullptr)
+      : Timeline(device, std::move(name)),
+        core_(std::move(core)),
+        progress_(progress),
+        owner_(std::move(owner)) {}
 
   PointState query(TimelineValue value) const noexcept override;
   Failure failure(TimelineValue value) const override;
@@ -27,6 +31,7 @@ class GpuTimeline final : public Timeline {
   }
 
   const GpuProgress& progress() const noexcept { return progress_; }
+  bool is_of(const GpuCore& core) const noexcept { return core_.get() == &core; }
   // Up to which value the driver has the lists; these come to an end whatever the host does.
   TimelineValue started() const noexcept {
     return {progress_.started.load(std::memory_order_acquire)};
@@ -45,6 +50,7 @@ class GpuTimeline final : public Timeline {
 
   std::shared_ptr<GpuCore> core_;
   GpuProgress& progress_;
+  std::shared_ptr<const void> owner_;
   FailedValues failures_;
   sync::LeafMutex mutex_;  // guards changes of failures_
 };

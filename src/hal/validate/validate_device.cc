@@ -84,6 +84,10 @@ Result<Ref<Program>> ValidateDevice::create_program(CommandList& list) {
   return made;
 }
 
+Failure ValidateDevice::make_native_wait(void* native_stream, const Point& point) {
+  return inner()->make_native_wait(native_stream, inner_point(*timelines_, point));
+}
+
 Result<UniqueFd> ValidateDevice::export_point(const Point& point) {
   auto exported = inner()->export_point(inner_point(*timelines_, point));
   if (exported) model_->exported(point);

@@ -34,6 +34,7 @@ class ValidateDevice final : public WrappingDevice {
   Result<Ref<Pipeline>> create_pipeline(PipelineDesc desc) override;
   Result<Ref<Program>> create_program(CommandList& list) override;
   Result<UniqueFd> export_point(const Point& point) override;
+  Failure make_native_wait(void* native_stream, const Point& point) override;
 
  private:
   ValidateDevice(Ref<Device> inner, ValidateOptions options);

@@ -32,6 +32,11 @@ Result<Ref<Buffer>> VulkanBuffer::import(DeviceId device, ExternalMemory& memory
                                          const std::shared_ptr<VulkanCore>& core) {
   const std::string what =
       fmt::format("external memory '{}' ({})", memory.name, to_string(memory.size));
+  if (memory.on_device) {
+    return Failure(ErrorCode::unsupported,
+                   fmt::format("{}: Vulkan has no way to use memory by its address; copy it",
+                               what));
+  }
   Result<VulkanCore::Memory> native = core->import(memory.data, memory.size, what);
   if (!native) return native.failure();
   Ref<VulkanBuffer> buffer(new VulkanBuffer(device, memory.size, MemoryKind::device, memory.name,
