@@ -6,7 +6,9 @@
 #include <array>
 
 #include "holdfast/creation.h"
+#include "holdfast/hal/device.h"
 #include "holdfast/ops.h"
+#include "holdfast/runtime/context.h"
 #include "holdfast/views.h"
 
 namespace holdfast {
