@@ -66,6 +66,8 @@ if(testing_sources)
     rapidcheck)
   file(GLOB testing_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/kernels/*.comp")
   holdfast_embed_spirv(holdfast_testing testing ${testing_kernels})
+  file(GLOB testing_ptx CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/kernels/*.ptx")
+  holdfast_embed_text(holdfast_testing testing ${testing_ptx})
 endif()
 
 # Tests are many and short-lived: compiling them dominates, so they are not optimized.
@@ -89,7 +91,7 @@ function(holdfast_add_shards target left_out)
   set(label quick)
   if(HOLDFAST_SANITIZE)
     set(label sanitize)
-    string(APPEND filter ":*vulkan_adversary:*on_vulkan*:VulkanLayers.*")
+    string(APPEND filter ":*vulkan_adversary:*on_vulkan*:VulkanLayers.*:*cuda_adversary:*on_cuda*")
   endif()
   if(HOLDFAST_SANITIZE MATCHES "address" AND NOT HOLDFAST_SANITIZE_ALL)
     # What other compilers do with all bodies is not our code, and no instrumented code runs.
@@ -218,6 +220,7 @@ holdfast_embed_text(holdfast_cts cts ${cts_ptx})
 file(GLOB scenario_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/runtime/scenarios/*.cc")
 holdfast_add_test(holdfast_scenarios holdfast_runtime ${scenario_sources})
 target_link_libraries(holdfast_scenarios PRIVATE CLI11::CLI11)
+add_dependencies(holdfast_scenarios holdfast_stub_cuda)
 # As on a discrete GPU, whose memory the host cannot reach.
 add_test(NAME RuntimeScenario.all_on_a_discrete_vulkan_device
   COMMAND holdfast_scenarios --gtest_brief=1 "--gtest_filter=RuntimeScenario.*_vulkan_*")

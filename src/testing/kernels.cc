@@ -1,11 +1,13 @@
 #include "holdfast/testing/kernels.h"
 
 #include <embedded/testing_spirv.h>
+#include <embedded/testing_text.h>
 
 #include <algorithm>
 #include <iterator>
 
 #include "holdfast/base/error.h"
+#include "holdfast/testing/cuda.h"
 
 namespace holdfast::testing {
 namespace {
@@ -40,6 +42,8 @@ void slow_add(const hal::HostGroup& g) {
   const auto in = g.binding<const uint8_t>(0);
   const auto out = g.binding<uint8_t>(1);
   const auto p = g.parameter<SlowAdd>();
+  volatile uint32_t x = 0;
+  for (uint32_t round = 0; round < p.rounds; ++round) x = x * 1664525 + 1013904223;
   for (size_t i = 0; i < out.size(); ++i) out[i] = static_cast<uint8_t>(in[i] + p.value);
 }
 
@@ -57,9 +61,19 @@ constexpr Kernel kKernels[] = {
     {"slow_add", 2, {sizeof(SlowAdd)}, slow_add},
 };
 
-}  // namespace
+// Its entry point is test_NAME, since "add" and "set" are reserved words of PTX.
+hal::CudaModule cuda_module(const Kernel& kernel) {
+  constexpr uint32_t kThreads = 256;
+  const std::string entry_point = "test_" + std::string(kernel.name);
+  if (cuda_driver() == CudaDriver::stub) {
+    return stub_module(entry_point, kernel.function, kernel.bindings, kernel.parameter_bytes,
+                       kThreads);
+  }
+  const std::string file = std::string(kernel.name) + ".ptx";
+  return ptx_module(entry_point, embedded::testing_text(file), kThreads);
+}
 
-const char* to_string(Family family) { return family == Family::cpu ? "cpu" : "vulkan"; }
+}  // namespace
 
 hal::PipelineDesc test_kernel(Family family, std::string_view kernel, std::string name) {
   const auto* found = std::ranges::find(kKernels, kernel, &Kernel::name);
@@ -72,6 +86,8 @@ hal::PipelineDesc test_kernel(Family family, std::string_view kernel, std::strin
   if (family == Family::vulkan) {
     const std::span<const uint32_t> words = embedded::testing_spirv(kernel);
     desc.module = hal::SpirvModule{{words.begin(), words.end()}};
+  } else if (family == Family::cuda) {
+    desc.module = cuda_module(*found);
   }
   return desc;
 }

@@ -4,12 +4,9 @@
 #include <string_view>
 
 #include "holdfast/hal/pipeline.h"
+#include "holdfast/testing/family.h"
 
 namespace holdfast::testing {
-
-// Kinds of devices that tests run on, whatever wraps them.
-enum class Family { cpu, vulkan };
-const char* to_string(Family family);
 
 // The kernels of tests of the runtime, for each family, as descriptions of pipelines. They work on
 // bytes, modulo 256, in one group, and take one parameter byte, v:

@@ -117,9 +117,7 @@ Rig::~Rig() {
 }
 
 Ref<runtime::Stream> Rig::stream(std::string name, std::optional<uint32_t> queue) {
-  if (queue && family() == Family::vulkan) {
-    *queue %= device->info().queues;
-  }
+  if (queue && family() != Family::cpu) *queue %= device->info().queues;
   return context->new_stream({std::move(name), queue});
 }
 

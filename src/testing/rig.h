@@ -100,12 +100,12 @@ struct Rig {
   Ref<runtime::Context> context;
 
   runtime::RuntimeStats stats() const { return context->stats(); }
-  // Where a device of Vulkan has fewer queues than the test wants, streams share them.
   // For a rig with little memory whose work is recorded: a readback needs memory of its own where
   // the host does not reach the device's.
   void make_room_for_readbacks() {
     if (!device->info().device_memory_host_visible) context->set_memory_limit(1_MiB);
   }
+  // Where a GPU has fewer queues than the test wants, streams share them.
   Ref<runtime::Stream> stream(std::string name = {}, std::optional<uint32_t> queue = {});
   bool has_queues(size_t count) const { return device->info().queues >= count; }
   Family family() const { return world_ != nullptr ? world_->family() : Family::cpu; }

@@ -3,12 +3,11 @@
 #include <algorithm>
 
 #include "holdfast/base/env.h"
-#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing {
 namespace {
 
-// On Vulkan each schedule opens a device, which takes longer than all else in it (5 ms on
+// On a GPU each schedule opens a device, which takes longer than all else in it (5 ms on
 // lavapipe).
 constexpr uint64_t schedules_on(Family family) { return family == Family::cpu ? 100 : 20; }
 
@@ -27,13 +26,11 @@ const Scenario* find_scenario(std::string_view name) {
 
 std::string adversary_test(std::string_view scenario, Family family) {
   return "RuntimeScenario." + std::string(scenario) +
-         (family == Family::cpu ? "_adversary" : "_vulkan_adversary");
+         (family == Family::cpu ? "" : std::string("_") + to_string(family)) + "_adversary";
 }
 
 void run_scenario(const ScenarioBody& body, World::Mode mode, Family family) {
-  if (family == Family::vulkan) {
-    if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
-  }
+  if (const std::string why = why_no(family); !why.empty()) GTEST_SKIP() << why;
   if (mode != World::Mode::adversary) {
     World world(mode, {}, family);
     world.run([&] { body(world); });

@@ -22,7 +22,7 @@ const Scenario* find_scenario(std::string_view name);
 std::string adversary_test(std::string_view scenario, Family family);
 
 // One test: the scenario in that mode. In a simulation, HOLDFAST_SCHEDULES schedules (unless set,
-// 100 on the CPU and 20 on Vulkan) or, where HOLDFAST_ADVERSARY names one, that one alone. Skipped
+// 100 on the CPU and 20 on a GPU) or, where HOLDFAST_ADVERSARY names one, that one alone. Skipped
 // where there is no such device.
 void run_scenario(const ScenarioBody& body, World::Mode mode, Family family = Family::cpu);
 
@@ -31,7 +31,7 @@ void run_scenario(const ScenarioBody& body, World::Mode mode, Family family = Fa
 // A failure that users met in public, named after its source, in runtime form:
 //   RUNTIME_SCENARIO(pytorch_23729_read_on_another_stream) { Rig rig(world); ... }
 // Three tests for each family: RuntimeScenario.NAME_plain, NAME_validate and NAME_adversary, and
-// NAME_vulkan_plain, NAME_vulkan_validate and NAME_vulkan_adversary.
+// the same for NAME_vulkan and NAME_cuda, as in NAME_cuda_plain.
 #define RUNTIME_SCENARIO(NAME)                                                              \
   static void scenario_##NAME(::holdfast::testing::World& world);                           \
   [[maybe_unused]] static const bool registered_##NAME = [] {                               \
@@ -44,6 +44,9 @@ void run_scenario(const ScenarioBody& body, World::Mode mode, Family family = Fa
   HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_vulkan_plain, plain, vulkan)         \
   HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_vulkan_validate, validate, vulkan)   \
   HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_vulkan_adversary, adversary, vulkan) \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_cuda_plain, plain, cuda)             \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_cuda_validate, validate, cuda)       \
+  HOLDFAST_SCENARIO_TEST(RuntimeScenario, NAME, NAME##_cuda_adversary, adversary, cuda)     \
   static void scenario_##NAME([[maybe_unused]] ::holdfast::testing::World& world)
 
 // The same with kernels in the kernel language, which the CPU device runs:

@@ -8,7 +8,7 @@
 
 #include "holdfast/base/env.h"
 #include "holdfast/base/sync/mutex.h"
-#include "holdfast/hal/wrapping_device.h"
+#include "holdfast/testing/family.h"
 
 namespace holdfast::testing {
 namespace {
@@ -75,13 +75,6 @@ std::string why_no_vulkan_layers() {
   return instance ? std::string() : instance.failure().message();
 }
 
-uint32_t limited_queues(uint32_t wanted) {
-  const auto most = env::number("HOLDFAST_TEST_QUEUES");
-  if (!most) return wanted;
-  const auto limit = static_cast<uint32_t>(*most);
-  return wanted == 0 ? limit : std::min(wanted, limit);
-}
-
 Failure load_vulkan(bool layers) {
   auto instance = hal::VulkanInstance::get(layers);
   if (!instance) return instance.failure();
@@ -108,9 +101,7 @@ uint32_t all_vulkan_queues(uint32_t least) {
 }
 
 hal::VulkanDevice* find_vulkan(hal::Device& device) {
-  hal::Device* at = &device;
-  while (auto* const wrapper = dynamic_cast<hal::WrappingDevice*>(at)) at = wrapper->inner().get();
-  return dynamic_cast<hal::VulkanDevice*>(at);
+  return dynamic_cast<hal::VulkanDevice*>(&innermost(device));
 }
 
 std::vector<hal::VulkanMessage> take_vulkan_messages() {

@@ -19,16 +19,12 @@ std::string why_no_vulkan();
 // The same for the validation layers.
 std::string why_no_vulkan_layers();
 
-// How many queues a test gets that asks for so many (zero: for all): HOLDFAST_TEST_QUEUES is the
-// most.
-uint32_t limited_queues(uint32_t wanted);
-
 // Loads the loader and the driver, which then stay until the tests are over: loading them takes
 // longer than most tests. To be called before a simulation, whose first schedule would have other
 // steps than the rest.
 Failure load_vulkan(bool layers = false);
 
-// The tests' door to VulkanDevice::open: queues limited as above and, with
+// The tests' door to VulkanDevice::open: queues limited by HOLDFAST_TEST_QUEUES and, with
 // HOLDFAST_TEST_DISCRETE=1, memory that the host cannot reach. The loader and the driver stay
 // loaded until the tests are over, since loading them takes longer than most tests.
 Result<Ref<hal::VulkanDevice>> open_vulkan(hal::VulkanOptions options);

@@ -13,6 +13,7 @@
 #include "holdfast/base/log.h"
 #include "holdfast/runtime/core.h"
 #include "holdfast/simulation/driver.h"
+#include "holdfast/testing/cuda.h"
 #include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing {
@@ -32,18 +33,7 @@ class Quiet {
   logging::Sink before_;
 };
 
-}  // namespace
-
-World::World(Mode mode, hal::FaultPlan faults, Family family)
-    : mode_(mode), faults_(std::move(faults)), family_(family) {}
-
-Ref<hal::Device> World::open_innermost(hal::CpuOptions options) const {
-  const bool simulated = mode_ == Mode::adversary;
-  if (family_ == Family::cpu) {
-    options.immediate = options.immediate || simulated;
-    options.recycles_memory = options.recycles_memory || simulated;
-    return hal::CpuDevice::open(std::move(options));
-  }
+Ref<hal::Device> open_vulkan_like(const hal::CpuOptions& options, bool simulated) {
   hal::VulkanOptions vulkan;
   vulkan.queues = options.queues;
   vulkan.memory = options.memory;
@@ -58,6 +48,32 @@ Ref<hal::Device> World::open_innermost(hal::CpuOptions options) const {
     opened = open_vulkan(vulkan);
   }
   return std::move(opened).or_raise();
+}
+
+// The host never reaches its memory, so the runtime always stages: with a queue for copies, or
+// without.
+Ref<hal::Device> open_cuda_like(const hal::CpuOptions& options, bool simulated) {
+  hal::CudaOptions cuda;
+  cuda.queues = options.queues;
+  cuda.memory = options.memory;
+  cuda.immediate = simulated;
+  cuda.close_bound = options.close_bound;
+  cuda.copy_queues = options.device_memory_host_visible ? 0 : 1;
+  return open_cuda(cuda).or_raise();
+}
+
+}  // namespace
+
+World::World(Mode mode, hal::FaultPlan faults, Family family)
+    : mode_(mode), faults_(std::move(faults)), family_(family) {}
+
+Ref<hal::Device> World::open_innermost(hal::CpuOptions options) const {
+  const bool simulated = mode_ == Mode::adversary;
+  if (family_ == Family::vulkan) return open_vulkan_like(options, simulated);
+  if (family_ == Family::cuda) return open_cuda_like(options, simulated);
+  options.immediate = options.immediate || simulated;
+  options.recycles_memory = options.recycles_memory || simulated;
+  return hal::CpuDevice::open(std::move(options));
 }
 
 Ref<hal::Device> World::open(hal::CpuOptions options) {
@@ -183,7 +199,7 @@ simulation::Program as_program(ScenarioBody body, Family family,
   return [body = std::move(body), family, skipped = std::move(skipped)](
              simulation::Driver& driver, const std::vector<std::string>& faults, bool trace) {
     // Where it cannot be loaded, opening the device says so.
-    if (family == Family::vulkan) (void)load_vulkan();
+    (void)load(family);
     const auto world = std::make_shared<World>(
         World::Mode::adversary, hal::FaultPlan::parse(fmt::format("{}", fmt::join(faults, "+"))),
         family);

@@ -1,11 +1,10 @@
 #include <gtest/gtest.h>
 
-#include "holdfast/base/env.h"
 #include "holdfast/hal/cts/cts.h"
 #include "holdfast/hal/cts/cuda_kernels.h"
 #include "holdfast/hal/cts/gpu.h"
-#include "holdfast/hal/cuda/cuda_api.h"
 #include "holdfast/hal/cuda/cuda_device.h"
+#include "holdfast/testing/cuda.h"
 #include "holdfast/testing/stub_cuda.h"
 
 namespace holdfast::hal::cts {
@@ -18,15 +17,8 @@ struct CudaDriver {
   Module (*module)(std::string_view kernel, Bytes parameter_bytes);
 };
 
-// Empty: a GPU can be tested here. Where HOLDFAST_REQUIRE_CUDA=1 it always can: a test then fails
-// to open its device, and says so.
-std::string why_no_cuda() {
-  if (env::flag("HOLDFAST_REQUIRE_CUDA").value_or(false)) return {};
-  const auto api = CudaApi::load();
-  return api ? std::string() : api.failure().message();
-}
-
-constexpr CudaDriver kRealDriver{[] { return std::string(); }, why_no_cuda, cuda_module};
+constexpr CudaDriver kRealDriver{[] { return std::string(); }, testing::why_no_cuda_gpu,
+                                 cuda_module};
 constexpr CudaDriver kStubDriver{testing::stub_cuda_path, testing::why_no_stub_cuda,
                                  stub_cuda_module};
 

@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "holdfast/runtime/scenarios/ablations.h"
-#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing {
 namespace {
@@ -24,15 +23,17 @@ class AblationTest : public ::testing::TestWithParam<AblationCase> {
       ASSERT_EQ(again.replay_line, first.replay_line);
     }
   }
+  static void kill_on(Family gpu) {
+    if (const std::string why = why_no(gpu); !why.empty()) GTEST_SKIP() << why;
+    kill_repeatedly(2, gpu);
+    // What the driver says of a program without a safety is no failure.
+    take_complaints(gpu);
+  }
 };
 
 TEST_P(AblationTest, is_killed_by_its_scenario_every_time) { kill_repeatedly(3); }
-TEST_P(AblationTest, is_killed_by_its_scenario_on_vulkan) {
-  if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
-  kill_repeatedly(2, Family::vulkan);
-  // What the layers say of a program without a safety is no failure.
-  take_vulkan_messages();
-}
+TEST_P(AblationTest, is_killed_by_its_scenario_on_vulkan) { kill_on(Family::vulkan); }
+TEST_P(AblationTest, is_killed_by_its_scenario_on_cuda) { kill_on(Family::cuda); }
 TEST_P(AblationTest, nightly_is_killed_a_hundred_times) { kill_repeatedly(100); }
 
 INSTANTIATE_TEST_SUITE_P(Ablations, AblationTest, ::testing::ValuesIn(ablation_cases()),
@@ -43,16 +44,19 @@ INSTANTIATE_TEST_SUITE_P(Ablations, AblationTest, ::testing::ValuesIn(ablation_c
                          });
 
 // A device that lets its own time decide something would make a schedule that nobody can repeat.
-TEST(RuntimeScenarioSchedules, are_the_same_twice_on_vulkan) {
-  if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+void expect_the_same_twice(Family gpu) {
+  if (const std::string why = why_no(gpu); !why.empty()) GTEST_SKIP() << why;
   for (const Scenario& scenario : scenarios()) {
     const auto digest = [&] {
-      return simulation::explore(as_program(scenario.body, Family::vulkan), {1, 8}, faults_for)
-          .digest;
+      return simulation::explore(as_program(scenario.body, gpu), {1, 8}, faults_for).digest;
     };
     EXPECT_EQ(digest(), digest()) << scenario.name;
   }
 }
+TEST(RuntimeScenarioSchedules, are_the_same_twice_on_vulkan) {
+  expect_the_same_twice(Family::vulkan);
+}
+TEST(RuntimeScenarioSchedules, are_the_same_twice_on_cuda) { expect_the_same_twice(Family::cuda); }
 
 }  // namespace
 }  // namespace holdfast::testing

@@ -140,7 +140,8 @@ class FailingProgram {
   }
 
   void update() {
-    if (rig_.family() != Family::cpu) return;
+    // Kernels there take ranges that begin at multiples of 16 bytes.
+    if (rig_.family() == Family::vulkan) return;
     const size_t i = below(3);
     const ByteRange range = some();
     const bool bad = is_bad(i, range);
@@ -243,7 +244,7 @@ class FailingProgram {
 
 void run_programs(World& world, bool host_visible) {
   const bool simulated = world.mode() == World::Mode::adversary;
-  if (world.family() == Family::vulkan && !simulated) {
+  if (world.family() != Family::cpu && !simulated) {
     return world.skip("a callback that throws fails its whole list there");
   }
   const uint32_t programs = simulated ? 2 : 60;

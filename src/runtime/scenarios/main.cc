@@ -211,8 +211,8 @@ int run(int argc, char** argv) {
                      "Simulates this many schedules in all, under the adversary and validate")
           ->check(CLI::PositiveNumber);
   app.add_option("--scenario", name, "Only scenarios whose name contains this");
-  app.add_option("--device", device, "What the scenarios run on: cpu (default) or vulkan")
-      ->check(CLI::IsMember({"cpu", "vulkan"}));
+  app.add_option("--device", device, "What the scenarios run on: cpu (default), vulkan or cuda")
+      ->check(CLI::IsMember({"cpu", "vulkan", "cuda"}));
   app.add_option("--seed", seeds.first, "The first seed");
   app.add_option("--jobs", jobs, "Processes at once")->check(CLI::Range(1U, 64U));
   app.add_flag("--ablations", table, "Takes each safety away and shows what notices");
@@ -232,7 +232,7 @@ int run(int argc, char** argv) {
     for (const Scenario& scenario : scenarios()) std::printf("%s\n", scenario.name.c_str());
     return 0;
   }
-  const Family family = device == "cpu" ? Family::cpu : Family::vulkan;
+  const Family family = *family_called(device);
   if (table) return ablations(family, name, clean);
   if (digest) return digests(family, schedules->count() > 0 ? seeds.count : 20);
   if (schedules->count() > 0) return adversary(name, family, seeds, jobs);

@@ -13,7 +13,6 @@
 #include "holdfast/runtime/scenarios/random_programs.h"
 #include "holdfast/testing/effort.h"
 #include "holdfast/testing/scenario.h"
-#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing::random_programs {
 namespace {
@@ -25,9 +24,9 @@ constexpr uint64_t kSchedules = 4;
 constexpr int kLongest = 60;  // ops
 constexpr uint64_t kMostShrinks = 2000;
 constexpr int kNightly = 50;  // times as many
-// On Vulkan each run opens a device, which takes longer than all else in it.
-const int kVulkanPrograms = kPrograms / 10;
-constexpr uint64_t kVulkanSchedules = 2;
+// On a GPU each run opens a device, which takes longer than all else in it.
+const int kGpuPrograms = kPrograms / 10;
+constexpr uint64_t kGpuSchedules = 2;
 
 rc::Gen<unsigned> below(unsigned n) { return rc::gen::inRange(0U, n); }
 
@@ -252,18 +251,26 @@ TEST(RandomPrograms, compute_what_a_sequential_host_computes_nightly) {
   expect_no_failure({.seed = std::random_device()(), .programs = kPrograms * kNightly});
 }
 
-TEST(RandomPrograms, compute_what_a_sequential_host_computes_on_vulkan) {
-  if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+void expect_no_failure_on(Family gpu, uint64_t seed = 1, int times = 1) {
+  if (const std::string why = why_no(gpu); !why.empty()) GTEST_SKIP() << why;
   expect_no_failure(
-      {.programs = kVulkanPrograms, .schedules = kVulkanSchedules, .family = Family::vulkan});
+      {.seed = seed, .programs = kGpuPrograms * times, .schedules = kGpuSchedules, .family = gpu});
+}
+
+TEST(RandomPrograms, compute_what_a_sequential_host_computes_on_vulkan) {
+  expect_no_failure_on(Family::vulkan);
 }
 
 TEST(RandomPrograms, compute_what_a_sequential_host_computes_on_vulkan_nightly) {
-  if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
-  expect_no_failure({.seed = std::random_device()(),
-                     .programs = kVulkanPrograms * kNightly,
-                     .schedules = kVulkanSchedules,
-                     .family = Family::vulkan});
+  expect_no_failure_on(Family::vulkan, std::random_device()(), kNightly);
+}
+
+TEST(RandomPrograms, compute_what_a_sequential_host_computes_on_cuda) {
+  expect_no_failure_on(Family::cuda);
+}
+
+TEST(RandomPrograms, compute_what_a_sequential_host_computes_on_cuda_nightly) {
+  expect_no_failure_on(Family::cuda, std::random_device()(), kNightly);
 }
 
 // Programs in the same words that show one thing each. A counterexample is pasted here.

@@ -13,7 +13,6 @@
 
 #include "holdfast/runtime/program_recorder.h"
 #include "holdfast/testing/rig.h"
-#include "holdfast/testing/vulkan.h"
 
 namespace holdfast::testing::random_programs {
 namespace {
@@ -26,7 +25,7 @@ constexpr unsigned kOwnArrays = 2;
 constexpr unsigned kSharedArrays = 2;
 constexpr unsigned kSlots = kTasks * kOwnArrays + kSharedArrays;
 constexpr uint64_t kEighths = 8;
-constexpr uint64_t least_size(Family family) { return family == Family::cpu ? 64 : 128; }
+constexpr uint64_t least_size(Family family) { return family == Family::vulkan ? 128 : 64; }
 constexpr uint64_t kReplayed = 32;  // bytes that a recorded program works on
 
 // What kernels do (see test_kernel), in the words of the model.
@@ -286,7 +285,7 @@ class Model {
     Step step = step_of(op, verb);
     step.a = place;
     bind(step, place, Access::read_write);
-    if (verb == Verb::native && program_.family == Family::vulkan) {
+    if (verb == Verb::native && program_.family != Family::cpu) {
       std::ranges::fill(bytes(place), step.value);
     } else if (verb == Verb::native) {
       do_flip(bytes(place), step.value);
@@ -539,10 +538,6 @@ class Execution {
     unknown_.resize(plan.arrays);
     for (unsigned i = 0; i < plan.streams; ++i) streams_.push_back(new_stream(i));
     mix_ = rig.context->create_pipeline(test_kernel(rig.family(), "mix3", "mix"));
-    if (rig.family() == Family::vulkan) {
-      fill_buffer_ =
-          vulkan_function<PFN_vkCmdFillBuffer>(*find_vulkan(*rig.device), "vkCmdFillBuffer");
-    }
     record_copy();
     world.offer([spares = spares_] { spares->drop(); });
   }
@@ -743,11 +738,14 @@ class Execution {
   }
 
   Ref<hal::Allocation> import(Bytes size, const std::string& name) {
-    const auto memory = std::make_shared<Pages>(size.value);
-    void* const data = memory->data();
+    // On CUDA anywhere in memory, for others whole pages.
+    const bool anywhere = rig_.family() == Family::cuda;
+    const auto heap = std::make_shared<std::vector<std::byte>>(anywhere ? size.value : 0);
+    const auto pages = anywhere ? nullptr : std::make_shared<Pages>(size.value);
+    void* const data = anywhere ? heap->data() : pages->data();
     imports_->fetch_add(1);
     return rig_.context->import(
-        {data, size, [memory, alive = imports_] { alive->fetch_sub(1); }, name});
+        {data, size, [heap, pages, alive = imports_] { alive->fetch_sub(1); }, name});
   }
 
   void record_fixed(const Step& step) {
@@ -762,17 +760,8 @@ class Execution {
 
   void native(runtime::Stream& stream, const Step& step) {
     const Binding binding = bound(step.a, Access::read_write);
-    if (rig_.family() == Family::vulkan) {
-      // The word of a fill is four times the byte.
-      return stream.native(
-          [fill = fill_buffer_, word = step.value * 0x01010101U](const hal::NativeCall& call) {
-            const hal::NativeBinding& to = call.native_bindings[0];
-            // NOLINTNEXTLINE(performance-no-int-to-ptr): a handle, which Vulkan has as a pointer
-            const auto buffer = reinterpret_cast<VkBuffer>(to.buffer);
-            fill(static_cast<VkCommandBuffer>(call.native_stream), buffer, to.offset, to.length,
-                 word);
-          },
-          {&binding, 1});
+    if (rig_.family() != Family::cpu) {
+      return stream.native(native_fill(*rig_.device, step.value), {&binding, 1});
     }
     stream.native(
         [value = step.value](const hal::NativeCall& call) {
@@ -846,7 +835,6 @@ class Execution {
   bool may_raise_;
   runtime::WaitLimit limit_;
   Ref<hal::Pipeline> mix_;
-  PFN_vkCmdFillBuffer fill_buffer_ = nullptr;  // null but on Vulkan
   Ref<hal::Program> copy_program_;
   std::shared_ptr<Spares> spares_ = std::make_shared<Spares>();
   std::shared_ptr<std::atomic<int>> imports_ = std::make_shared<std::atomic<int>>(0);
@@ -909,8 +897,11 @@ std::ostream& operator<<(std::ostream& out, const Program& program) {
   out << fmt::format(
       "{{{}.queues = {}, .streams = {}, .host_visible = {}, .tight = {}, .reaper = {}, .seed = {}, "
       ".ops = {{\n",
-      program.family == Family::cpu ? "" : ".family = Family::vulkan, ", program.queues,
-      program.streams, program.host_visible, program.tight, program.reaper, program.seed);
+      program.family == Family::cpu
+          ? ""
+          : fmt::format(".family = Family::{}, ", to_string(program.family)),
+      program.queues, program.streams, program.host_visible, program.tight, program.reaper,
+      program.seed);
   for (const Op& op : program.ops) out << "    " << source_of(op) << ",\n";
   out << "}}\n";
   const Plan plan = Model(program).run();

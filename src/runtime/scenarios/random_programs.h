@@ -17,7 +17,7 @@ enum class Verb : uint8_t {
   add,              // a to b
   mix,              // a and b into c, which is read too
   copy,             // a to b
-  native,           // a in place, by a callback: flipped on the CPU, filled on Vulkan
+  native,           // a in place, by a callback: flipped on the CPU, filled on a GPU
   transaction,      // a to b, through scratch
   rollback,         // the same, given up
   replay,           // a to b, by a program with two slots
@@ -63,8 +63,9 @@ struct Op {
 };
 
 struct Program {
-  // Where it runs. On Vulkan ranges begin at multiples of 16 bytes, which is what kernels there can
-  // be given, imports are whole pages, and a native callback records commands of its own.
+  // Where it runs. On a GPU a native callback adds commands of its own. On Vulkan ranges also begin
+  // at multiples of 16 bytes, which is what kernels there can be given, and imports are whole
+  // pages.
   Family family = Family::cpu;
   unsigned queues = 1;
   unsigned streams = 1;

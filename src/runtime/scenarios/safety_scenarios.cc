@@ -153,7 +153,8 @@ RUNTIME_SCENARIO(range_read_on_another_queue_is_reused) {
 RUNTIME_SCENARIO(readback_waits_for_its_writer) {
   Rig rig(world);
   const auto stream = rig.stream("main");
-  const auto out = stream->allocate(256_B, "out");
+  // Memory that the host reads itself, on every device.
+  const auto out = stream->allocate(256_B, "out", hal::MemoryKind::readback);
   stream->fill(write_of(out), std::byte{9});
   stream->flush();
   EXPECT_EQ(value_of(*stream, out), 9);
@@ -209,7 +210,8 @@ RUNTIME_SCENARIO(finished_work_is_retired_by_the_next_flush) {
 RUNTIME_SCENARIO(readback_retires_what_it_saw) {
   Rig rig(world);
   const auto stream = rig.stream("main");
-  const auto x = stream->allocate(256_B, "x");
+  // Memory that the host reads itself, on every device.
+  const auto x = stream->allocate(256_B, "x", hal::MemoryKind::readback);
   stream->fill(write_of(x), std::byte{1});
   EXPECT_EQ(value_of(*stream, x), 1);
   if (world.has_faults()) return;

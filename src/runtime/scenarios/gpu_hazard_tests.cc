@@ -8,7 +8,6 @@
 #include "holdfast/base/ablation.h"
 #include "holdfast/runtime/scenarios/ablations.h"
 #include "holdfast/testing/rig.h"
-#include "holdfast/testing/vulkan.h"
 
 // The hazards on a GPU whose dispatches overlap: with a safety missing its results are wrong. Where
 // they cannot be, because a device runs one thing after another, the validator reports it.
@@ -141,15 +140,15 @@ class Attempt {
 };
 
 struct Seen {
-  int wrong = 0;       // results
-  std::string report;  // of the validator; empty: none
-  bool layers = false;
+  int wrong = 0;        // results
+  std::string report;   // of the validator; empty: none
+  bool driver = false;  // whether the validation layers or the stub driver complained
 };
 
-Seen look(Ablation program) {
+Seen look(Ablation program, Family gpu) {
   Seen seen;
   {
-    World world(World::Mode::plain, {}, Family::vulkan);
+    World world(World::Mode::plain, {}, gpu);
     world.run([&] {
       Attempt attempt(world);
       for (int i = 0; i < kRepetitions; ++i) seen.wrong += attempt.run(program) ? 0 : 1;
@@ -158,70 +157,91 @@ Seen look(Ablation program) {
   }
   // Of a host that raced and won there is nothing to report.
   for (int i = 0; i < kRepetitions && seen.report.empty(); ++i) {
-    World world(World::Mode::validate, {}, Family::vulkan);
+    World world(World::Mode::validate, {}, gpu);
     world.run([&] { Attempt(world).run(program); });
     seen.report = world.failure();
   }
-  seen.layers = !take_vulkan_messages().empty();
+  seen.driver = !take_complaints(gpu).empty();
   return seen;
 }
 
 // By number: GoogleTest prints the parameter in the test's name.
-class VulkanHazards : public ::testing::TestWithParam<unsigned> {
+class GpuHazards : public ::testing::TestWithParam<unsigned> {
  protected:
+  explicit GpuHazards(Family gpu) : gpu_(gpu) {}
   void SetUp() override {
-    if (const std::string why = why_no_vulkan(); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = why_no(gpu_); !why.empty()) GTEST_SKIP() << why;
     const bool across_queues = missing() == Ablation::cross_queue_reuse_unordered ||
                                missing() == Ablation::range_recycled_at_death;
     if (across_queues && limited_queues(2) < 2) GTEST_SKIP() << "one queue has an order";
   }
+
+  void expect_shown() const {
+    const auto cases = ablation_cases();
+    const auto found = std::ranges::find(cases, missing(), &AblationCase::ablation);
+    ASSERT_NE(found, cases.end());
+    Seen seen;
+    {
+      const ScopedAblation ablation(missing());
+      seen = look(missing(), gpu_);
+    }
+    std::printf("| ablation | safeties | wrong results | validator reports | %s |\n",
+                gpu_ == Family::vulkan ? "layers report" : "stub driver reports");
+    print("one missing", seen);
+    EXPECT_TRUE(seen.wrong > 0 || !seen.report.empty());
+    // Anything else that goes wrong proves nothing about this safety.
+    if (!seen.report.empty()) {
+      EXPECT_THAT(seen.report, ::testing::HasSubstr(found->says));
+    }
+  }
+  void expect_not_shown() const {
+    const Seen seen = look(missing(), gpu_);
+    print("all on", seen);
+    EXPECT_EQ(seen.wrong, 0);
+    EXPECT_EQ(seen.report, "");
+    EXPECT_FALSE(seen.driver);
+  }
+
+ private:
   static Ablation missing() { return static_cast<Ablation>(GetParam()); }
   static void print(const char* what, const Seen& seen) {
     std::printf("| %s | %s | %d of %d | %s | %s |\n",
                 std::string(ablation_token(missing())).c_str(), what, seen.wrong, kRepetitions,
-                seen.report.empty() ? "no" : "yes", seen.layers ? "yes" : "no");
+                seen.report.empty() ? "no" : "yes", seen.driver ? "yes" : "no");
     std::fflush(stdout);
   }
+
+  Family gpu_;
 };
 
-TEST_P(VulkanHazards, show_in_results_or_in_a_report) {
-  const auto cases = ablation_cases();
-  const auto found = std::ranges::find(cases, missing(), &AblationCase::ablation);
-  ASSERT_NE(found, cases.end());
-  Seen seen;
-  {
-    const ScopedAblation ablation(missing());
-    seen = look(missing());
-  }
-  std::printf("| ablation | safeties | wrong results | validator reports | layers report |\n");
-  print("one missing", seen);
-  EXPECT_TRUE(seen.wrong > 0 || !seen.report.empty());
-  // Anything else that goes wrong proves nothing about this safety.
-  if (!seen.report.empty()) {
-    EXPECT_THAT(seen.report, ::testing::HasSubstr(found->says));
-  }
+class VulkanHazards : public GpuHazards {
+ protected:
+  VulkanHazards() : GpuHazards(Family::vulkan) {}
+};
+class CudaHazards : public GpuHazards {
+ protected:
+  CudaHazards() : GpuHazards(Family::cuda) {}
+};
+
+TEST_P(VulkanHazards, show_in_results_or_in_a_report) { expect_shown(); }
+TEST_P(VulkanHazards, do_not_show_with_all_safeties_on) { expect_not_shown(); }
+TEST_P(CudaHazards, show_in_results_or_in_a_report) { expect_shown(); }
+TEST_P(CudaHazards, do_not_show_with_all_safeties_on) { expect_not_shown(); }
+
+const auto kHazards = ::testing::Values(
+    static_cast<unsigned>(Ablation::war_ignored), static_cast<unsigned>(Ablation::hazards_by_view),
+    static_cast<unsigned>(Ablation::cross_queue_reuse_unordered),
+    static_cast<unsigned>(Ablation::range_recycled_at_death),
+    static_cast<unsigned>(Ablation::host_access_not_ordered));
+
+std::string hazard_name(const ::testing::TestParamInfo<unsigned>& test) {
+  std::string name(ablation_token(static_cast<Ablation>(test.param)));
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
 }
 
-TEST_P(VulkanHazards, do_not_show_with_all_safeties_on) {
-  const Seen seen = look(missing());
-  print("all on", seen);
-  EXPECT_EQ(seen.wrong, 0);
-  EXPECT_EQ(seen.report, "");
-  EXPECT_FALSE(seen.layers);
-}
-
-INSTANTIATE_TEST_SUITE_P(
-    Ablations, VulkanHazards,
-    ::testing::Values(static_cast<unsigned>(Ablation::war_ignored),
-                      static_cast<unsigned>(Ablation::hazards_by_view),
-                      static_cast<unsigned>(Ablation::cross_queue_reuse_unordered),
-                      static_cast<unsigned>(Ablation::range_recycled_at_death),
-                      static_cast<unsigned>(Ablation::host_access_not_ordered)),
-    [](const auto& test) {
-      std::string name(ablation_token(static_cast<Ablation>(test.param)));
-      std::replace(name.begin(), name.end(), '-', '_');
-      return name;
-    });
+INSTANTIATE_TEST_SUITE_P(Ablations, VulkanHazards, kHazards, hazard_name);
+INSTANTIATE_TEST_SUITE_P(Ablations, CudaHazards, kHazards, hazard_name);
 
 }  // namespace
 }  // namespace holdfast::testing
