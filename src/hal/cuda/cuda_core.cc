@@ -337,14 +337,37 @@ Failure CudaCore::make_wait(cu::CUstream stream, const CudaProgress& progress, u
   }
   if (progress.event != nullptr) return check(cu.cuStreamWaitEvent(stream, progress.event, 0), what);
   // For all that the other stream has by now, which is more than is asked for.
-  cu::CUevent event = nullptr;
-  Failure failure = check(cu.cuEventCreate(&event, cu::CU_EVENT_DISABLE_TIMING), what);
-  if (failure) return failure;
-  failure = check(cu.cuEventRecord(event, progress.stream), what);
-  if (!failure) failure = check(cu.cuStreamWaitEvent(stream, event, 0), what);
-  // The driver keeps it for as long as a stream waits for it.
-  (void)cu.cuEventDestroy(event);
+  const Result<cu::CUevent> event = take_event(what);
+  if (!event) return event.failure();
+  Failure failure = check(cu.cuEventRecord(event.value(), progress.stream), what);
+  if (!failure) failure = check(cu.cuStreamWaitEvent(stream, event.value(), 0), what);
+  give_event(event.value());
   return failure;
+}
+
+Result<cu::CUevent> CudaCore::take_event(std::string_view what) const {
+  {
+    const sync::Lock lock(events_mutex_);
+    if (!spare_events_.empty()) {
+      const cu::CUevent spare = spare_events_.back();
+      spare_events_.pop_back();
+      return spare;
+    }
+  }
+  cu::CUevent made = nullptr;
+  if (Failure failure = check(cu.cuEventCreate(&made, cu::CU_EVENT_DISABLE_TIMING), what)) {
+    return failure;
+  }
+  return made;
+}
+
+void CudaCore::give_event(cu::CUevent event) const noexcept {
+  try {
+    const sync::Lock lock(events_mutex_);
+    spare_events_.push_back(event);
+  } catch (const std::bad_alloc&) {
+    (void)cu.cuEventDestroy(event);
+  }
 }
 
 Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, cu::CUstream stream,
@@ -362,9 +385,7 @@ Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, c
       core()->give_counter(counter);
     }
     void destroy_native() noexcept override {
-      if (progress.event == nullptr) return;
-      const Current current(*core());
-      (void)core()->cu.cuEventDestroy(progress.event);
+      if (progress.event != nullptr) core()->give_event(progress.event);
     }
     Counter counter;
     CudaProgress progress;
@@ -376,10 +397,9 @@ Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, c
   progress.counter_address = counter.address;
   progress.seen.store(counter.last - 1);
   if (!core->has_memory_operations) {
-    if (Failure failure = core->check(
-            core->cu.cuEventCreate(&progress.event, cu::CU_EVENT_DISABLE_TIMING), what)) {
-      return failure;
-    }
+    const Result<cu::CUevent> event = core->take_event(what);
+    if (!event) return event.failure();
+    progress.event = event.value();
     if (Failure failure = core->check(core->cu.cuEventRecord(progress.event, stream), what)) {
       return failure;
     }
@@ -595,6 +615,13 @@ void CudaCore::free_kept_pinned() noexcept {
   }
 }
 
+void CudaCore::begin_closing() noexcept {
+  if (!retained_) return;
+  // Their last counters are written; but the driver may not have let go of what wrote them.
+  const Current current(*this);
+  for (const auto& progress : streams_) (void)cu.cuStreamSynchronize(progress->stream);
+}
+
 void CudaCore::finish_closing() noexcept {
   if (!retained_) return;
   {
@@ -609,7 +636,9 @@ void CudaCore::finish_closing() noexcept {
       (void)cu.cuMemPoolDestroy(pool_);
     }
     if (memory_stream_ != nullptr) (void)cu.cuStreamDestroy(memory_stream_);
-    counters_mutex_.assert_held();  // nobody else is left
+    events_mutex_.assert_held();  // nobody else is left
+    for (const cu::CUevent event : spare_events_) (void)cu.cuEventDestroy(event);
+    counters_mutex_.assert_held();
     for (const Memory& block : counter_blocks_) (void)cu.cuMemFreeHost(block.host);
   }
   (void)cu.cuDevicePrimaryCtxRelease(device);

@@ -137,6 +137,7 @@ class CudaCore final : public GpuCore {
 
  protected:
   std::optional<uint64_t> read(const GpuProgress& progress) const noexcept override;
+  void begin_closing() noexcept override;
   void finish_closing() noexcept override;
 
  private:
@@ -164,6 +165,13 @@ class CudaCore final : public GpuCore {
   Result<Counter> take_counter();
   void give_counter(const Counter& counter) noexcept;
 
+  // An event to record and to wait for. It may be given back as soon as a stream was told to wait
+  // for it: recording it again changes nothing for that stream.
+  Result<cu::CUevent> take_event(std::string_view what) const;
+  void give_event(cu::CUevent event) const noexcept;
+
+  mutable sync::Mutex events_mutex_;  // guards spare_events_
+  mutable std::vector<cu::CUevent> spare_events_ HOLDFAST_GUARDED_BY(events_mutex_);
   sync::Mutex counters_mutex_;  // guards the three below
   std::vector<Memory> counter_blocks_ HOLDFAST_GUARDED_BY(counters_mutex_);
   size_t counters_cut_ HOLDFAST_GUARDED_BY(counters_mutex_) = 0;  // of the last block
