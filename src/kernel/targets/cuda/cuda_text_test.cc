@@ -133,6 +133,19 @@ TEST_F(CudaText, half_arithmetic_is_done_in_half) {
   EXPECT_THAT(ptx, Not(HasSubstr("f32")));
 }
 
+// NVRTC 13.0 stored a register that nothing had written.
+TEST_F(CudaText, a_zero_gets_its_sign_beside_a_remainder) {
+  const std::string ptx = ptx_of(job_of(unary_body("signed_zero", R"(
+    uint i = thread_position_in_grid.x;
+    float a = x[i], b = x[i + 1], result = 0;
+    float quotient = (a - metal::fmod(a, b)) / b;
+    if (quotient == 0) result = metal::copysign(0.0f, a / b);
+    else result = metal::floor(quotient);
+    y[i] = result;
+  )")));
+  EXPECT_THAT(ptx, HasSubstr("-2147483648")) << ptx;
+}
+
 TEST_F(CudaText, atomics_are_those_of_the_gpu) {
   for (const auto& [dtype, instruction] :
        {std::pair{Dtype::float32, "add.f32"}, std::pair{Dtype::uint32, "add.u32"},

@@ -24,7 +24,7 @@ hf_builtin(round) hf_builtin(rint) hf_builtin(trunc) hf_builtin(fabs);
   }                                                                        \
   __device__ __forceinline__ double __builtin_##name(double v, double u) { return ::name(v, u); }
 // clang-format off
-hf_builtin(atan2) hf_builtin(pow) hf_builtin(fmod) hf_builtin(copysign) hf_builtin(fdim);
+hf_builtin(atan2) hf_builtin(pow) hf_builtin(fmod) hf_builtin(fdim);
 // clang-format on
 #undef hf_builtin
 
@@ -42,6 +42,15 @@ __device__ __forceinline__ unsigned hf_magnitude(float v) {
 }
 __device__ __forceinline__ unsigned long long hf_magnitude(double v) {
   return static_cast<unsigned long long>(__double_as_longlong(v)) & 0x7fffffffffffffffull;
+}
+// NVRTC 13.0 leaves the result of its own copysign(0, x) undefined.
+__device__ __forceinline__ float __builtin_copysignf(float v, float u) {
+  return __uint_as_float(hf_magnitude(v) | (__float_as_uint(u) & 0x80000000u));
+}
+__device__ __forceinline__ double __builtin_copysign(double v, double u) {
+  return __longlong_as_double(static_cast<long long>(
+      hf_magnitude(v) |
+      (static_cast<unsigned long long>(__double_as_longlong(u)) & 0x8000000000000000ull)));
 }
 __device__ __forceinline__ bool __builtin_isnan(float v) { return hf_magnitude(v) > 0x7f800000u; }
 __device__ __forceinline__ bool __builtin_isinf(float v) { return hf_magnitude(v) == 0x7f800000u; }
