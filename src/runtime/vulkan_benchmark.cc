@@ -8,7 +8,6 @@
 #include <cstring>
 
 #include "holdfast/base/sync/cpu_clock.h"
-#include "holdfast/base/sync/process.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/gpu/gpu_timeline.h"
 #include "holdfast/hal/vulkan/vulkan_device.h"
@@ -53,11 +52,8 @@ class HostTime {
 // The device of all rows (opening one takes as long as thousands of measurements); null, with the
 // reason said, where there is none.
 Ref<VulkanDevice> open_device(benchmark::State& state) {
-  static Result<Ref<VulkanDevice>> device = [] {
-    // Closed before the driver's own exit handlers run.
-    sync::at_exit([] { device = Failure(ErrorCode::closed, "the program ends"); });
-    return VulkanDevice::open({.queues = 1});
-  }();
+  // Destroyed, and so closed, before what the driver registered for the exit when it was loaded.
+  static Result<Ref<VulkanDevice>> device = VulkanDevice::open({.queues = 1});
   if (!device) {
     state.SkipWithError(("skipped: " + device.failure().message()).c_str());
     return nullptr;
