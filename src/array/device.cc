@@ -167,8 +167,8 @@ std::vector<DeviceListing> devices() {
     if (!listing.name.starts_with(kGpus) || !listing.missing.empty()) continue;
     if (!no_bodies) no_bodies = kernel::why_no_bodies(hal::ModuleForm::cuda);
     if (!no_bodies) break;
-    listing.description += fmt::format("; no kernel can be compiled for it: {}",
-                                       no_bodies.message());
+    listing.description +=
+        fmt::format("; no kernel can be compiled for it: {}", no_bodies.message());
   }
   return all;
 }

@@ -1,5 +1,6 @@
-// What the backend costs above CUDA itself: each reference is a loop that a careful programmer would
-// write by hand for this one purpose, on a stream of its own, on the same GPU in the same run.
+// What the backend costs above CUDA itself: each reference is a loop that a careful programmer
+// would write by hand for this one purpose, on a stream of its own, on the same GPU in the same
+// run.
 #include <benchmark/benchmark.h>
 
 #include <array>
@@ -18,7 +19,7 @@ namespace {
 
 // Dispatches a list, as in shared measurements of ways to submit.
 constexpr size_t kCudaBatch = 64;
-constexpr size_t kCudaWave = 8;  // dispatches that do not depend on each other, in mixed lists
+constexpr size_t kCudaWave = 8;    // dispatches that do not depend on each other, in mixed lists
 constexpr Bytes kCudaArray{1024};  // 256 floats
 constexpr size_t kCudaArrays = 128;
 constexpr size_t kCudaSubmits = 16;
@@ -111,8 +112,8 @@ PipelineDesc add_kernel() {
 struct OursOnCuda {
   explicit OursOnCuda(Ref<CudaDevice> opened) : device(std::move(opened)) {
     kernel = device->create_pipeline(add_kernel()).or_raise();
-    block = device->create_buffer({kCudaArray * kCudaArrays, MemoryKind::device, "block"})
-                .or_raise();
+    block =
+        device->create_buffer({kCudaArray * kCudaArrays, MemoryKind::device, "block"}).or_raise();
     for (uint64_t i = 0; i < kCudaArrays; ++i) {
       arrays.push_back(Ref<Allocation>(
           new Allocation(block, {Bytes{i * kCudaArray.value}, kCudaArray}, "array", nullptr)));
@@ -122,11 +123,11 @@ struct OursOnCuda {
   void dispatch(CommandList& list, Order order, size_t k) const {
     const Arrays at = arrays_of(order, k);
     const float bias = static_cast<float>(k + ++serial);
-    list.dispatch(kernel,
-                  std::array{Binding::of(arrays[at.a], Access::read),
-                             Binding::of(arrays[at.b], Access::read),
-                             Binding::of(arrays[at.out], Access::write)},
-                  Parameters::of(bias), {1, 1, 1});
+    list.dispatch(
+        kernel,
+        std::array{Binding::of(arrays[at.a], Access::read), Binding::of(arrays[at.b], Access::read),
+                   Binding::of(arrays[at.out], Access::write)},
+        Parameters::of(bias), {1, 1, 1});
   }
   void wait(const Point& point) const {
     point.timeline->wait(point.value, sync::Deadline::never());
@@ -263,7 +264,8 @@ struct RawCuda {
   std::deque<Executable> executables;
 };
 
-// --- Rows ------------------------------------------------------------------------------------------
+// --- Rows
+// ------------------------------------------------------------------------------------------
 
 // The host's time for a list, or the time until it is drained.
 enum class Until { given, drained };
@@ -345,7 +347,8 @@ void raw_graph(benchmark::State& state, Order order, Until until) {
   const Ref<CudaDevice> device = open_cuda_device(state);
   if (!device) return;
   RawCuda f(device);
-  measure(state, until, [&] { f.launch_graph(order); }, [&] { f.wait(); });
+  measure(
+      state, until, [&] { f.launch_graph(order); }, [&] { f.wait(); });
 }
 
 void raw_launches(benchmark::State& state, Order order, Until until) {
@@ -439,14 +442,13 @@ void cuda_readback_raw(benchmark::State& state) {
 
 const bool kCudaRegistered = [] {
   using Row = void (*)(benchmark::State&, Order, Until);
-  const auto pair = [](const std::string& name, Row ours, Row reference, Order order,
-                       Until until) {
-    benchmark::RegisterBenchmark((name + "/ours").c_str(),
-                                 [=](benchmark::State& s) { ours(s, order, until); })
-        ->UseManualTime();
-    benchmark::RegisterBenchmark((name + "/reference").c_str(),
-                                 [=](benchmark::State& s) { reference(s, order, until); })
-        ->UseManualTime();
+  const auto pair = [](const std::string& name, Row ours, Row reference, Order order, Until until) {
+    benchmark::RegisterBenchmark((name + "/ours").c_str(), [=](benchmark::State& s) {
+      ours(s, order, until);
+    })->UseManualTime();
+    benchmark::RegisterBenchmark((name + "/reference").c_str(), [=](benchmark::State& s) {
+      reference(s, order, until);
+    })->UseManualTime();
   };
   for (const Order order : {Order::independent, Order::waves, Order::chain}) {
     for (const Until until : {Until::given, Until::drained}) {

@@ -118,7 +118,7 @@ HOLDFAST_CHECK_VALUE(CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
 HOLDFAST_CHECK_VALUE(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
 HOLDFAST_CHECK_VALUE(CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC)
 
-#define HOLDFAST_CHECK_FIELD(ours, theirs, name)                         \
+#define HOLDFAST_CHECK_FIELD(ours, theirs, name)                        \
   static_assert(offsetof(cu::ours, name) == offsetof(::theirs, name) && \
                 sizeof(cu::ours::name) == sizeof(::theirs::name));
 static_assert(sizeof(cu::CUmemPoolProps) == sizeof(::CUmemPoolProps));

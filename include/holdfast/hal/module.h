@@ -94,7 +94,7 @@ struct CudaModule {
   Groups threads{0, 0, 0};
   Bytes threads_at{};
   Bytes taken_parameters = kMaxParameterBytes;  // no more of the parameter bytes are arguments
-  Bytes shared_memory{};     // of a group, besides what the code declares
+  Bytes shared_memory{};                        // of a group, besides what the code declares
   Groups cluster{1, 1, 1};   // groups that run together; the grid is a multiple of it
   bool cooperative = false;  // all groups run at once, and may wait for one another
 };

@@ -23,7 +23,8 @@ struct NativeBinding {
 // - Vulkan: the stream is a VkCommandBuffer in the recording state. The callback runs while the
 //   list is translated and may only record; its commands take the callback's place in the list. It
 //   leaves state (pipelines, descriptors, push constants) as it likes.
-// - CUDA: the stream is a CUstream of the GPU's primary context, which is current. The callback runs
+// - CUDA: the stream is a CUstream of the GPU's primary context, which is current. The callback
+// runs
 //   while the list is submitted and may only put work on that stream; it must not wait for it.
 struct NativeCall {
   void* native_stream = nullptr;

@@ -109,6 +109,12 @@ void relax(unsigned attempt, const Where& where) noexcept {
 #endif
 }
 
-void nap(Duration duration) noexcept { std::this_thread::sleep_for(duration); }
+void nap(Duration duration) noexcept {
+  if (duration.count() > 0) {
+    std::this_thread::sleep_for(duration);
+  } else {
+    std::this_thread::yield();
+  }
+}
 
 }  // namespace holdfast::sync

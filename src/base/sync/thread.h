@@ -40,8 +40,8 @@ unsigned hardware_threads() noexcept;
 
 // One breath of a busy wait; gives the core away where others want it.
 void relax(unsigned attempt, const Where& where = Where::current()) noexcept;
-// Lets the core go for about this long. For whoever can only look again and again at what a device
-// does; no scheduler knows of it.
+// Lets the core go for about this long; for zero, to whoever wants it. For those who can only look
+// again and again at what a device does; no scheduler knows of it.
 void nap(Duration duration) noexcept;
 
 // Where others want the core, one breath can last as long as their turns: then it is better to

@@ -217,14 +217,13 @@ TEST_P(CtsCuda, memory_of_others_on_the_gpu_is_used_in_place) {
   const Theirs theirs(cu(), kSharedBytes);
   Counter deleted;
   {
-    const auto imported =
-        Allocation::whole(device()
-                              .import_buffer({.data = theirs.data(),
-                                              .size = Bytes{kSharedBytes},
-                                              .deleter = [&] { deleted.add(); },
-                                              .name = "theirs",
-                                              .on_device = true})
-                              .or_raise());
+    const auto imported = Allocation::whole(device()
+                                                .import_buffer({.data = theirs.data(),
+                                                                .size = Bytes{kSharedBytes},
+                                                                .deleter = [&] { deleted.add(); },
+                                                                .name = "theirs",
+                                                                .on_device = true})
+                                                .or_raise());
     EXPECT_TRUE(imported->buffer()->is_imported());
     EXPECT_EQ(imported->buffer()->host_pointer(), nullptr);
     EXPECT_EQ(address_of(imported), theirs.address());

@@ -18,7 +18,9 @@ namespace {
 // So often a counter may be found behind before the driver is asked whether the stream still works:
 // asking costs as much as hundreds of looks.
 constexpr uint32_t kDisappointments = 64;
-// How long a waiter lets the processor go between two looks: first, and at most.
+// A sleeper only gives way to others at first, since a nap lasts 50 us and more, and ends too late
+// for lists that take less (bench rows cuda_*_drained); then it naps, first and at most this long.
+constexpr int kYields = 400;
 constexpr sync::Duration kFirstNap = std::chrono::microseconds(10);
 constexpr sync::Duration kLongestNap = std::chrono::microseconds(200);
 // Counters of different streams lie in different cache lines.
@@ -124,11 +126,11 @@ Result<std::vector<CudaCandidate>> cuda_candidates(const CudaApi& api) {
       return cu.cuDeviceGetAttribute(&value, which, one.device) == cu::CUDA_SUCCESS ? value : 0;
     };
     one.name = name.data();
-    one.description = fmt::format(
-        "{}, compute capability {}.{}, {} multiprocessors, {}", one.name,
-        attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-        attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
-        attribute(cu::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT), to_string(Bytes{bytes}));
+    one.description = fmt::format("{}, compute capability {}.{}, {} multiprocessors, {}", one.name,
+                                  attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                                  attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
+                                  attribute(cu::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
+                                  to_string(Bytes{bytes}));
     if (attribute(cu::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0) {
       one.skipped = "it has no unified addresses";
     } else if (attribute(cu::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) == 0) {
@@ -173,9 +175,8 @@ Failure CudaCore::choose(const CudaOptions& options) {
   const CudaCandidate& candidate = candidates[index.value()];
   name = fmt::format("cuda:{}", index.value());
   if (!candidate.skipped.empty()) {
-    return Failure(ErrorCode::unsupported,
-                   fmt::format("device '{}' ({}) cannot be used: {}", name, candidate.name,
-                               candidate.skipped));
+    return Failure(ErrorCode::unsupported, fmt::format("device '{}' ({}) cannot be used: {}", name,
+                                                       candidate.name, candidate.skipped));
   }
   description = candidate.description;
   device = candidate.device;
@@ -190,10 +191,9 @@ Failure CudaCore::prepare(const CudaOptions& options) {
   const auto natural = [&](int which) { return static_cast<uint32_t>(attribute(which)); };
   architecture = fmt::format("sm_{}{}", attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
                              attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-  has_memory_operations =
-      options.stream_memory_operations && cu.cuStreamWriteValue64 != nullptr &&
-      cu.cuStreamWaitValue64 != nullptr &&
-      attribute(cu::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) != 0;
+  has_memory_operations = options.stream_memory_operations && cu.cuStreamWriteValue64 != nullptr &&
+                          cu.cuStreamWaitValue64 != nullptr &&
+                          attribute(cu::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) != 0;
   uses_graphs = options.graphs;
   max_groups = {natural(cu::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X),
                 natural(cu::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
@@ -219,8 +219,7 @@ Failure CudaCore::prepare(const CudaOptions& options) {
   cu::CUmemPoolProps properties;
   properties.allocType = cu::CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {cu::CU_MEM_LOCATION_TYPE_DEVICE, device};
-  if (Failure failure =
-          check(cu.cuMemPoolCreate(&pool_, &properties), "it gives no memory pool")) {
+  if (Failure failure = check(cu.cuMemPoolCreate(&pool_, &properties), "it gives no memory pool")) {
     return failure;
   }
   return {};
@@ -320,12 +319,12 @@ Result<CudaProgress*> CudaCore::make_progress() {
 
 Failure CudaCore::write_counter(cu::CUstream stream, const CudaProgress& progress,
                                 uint64_t value) const {
-  return check(has_memory_operations
-                   ? cu.cuStreamWriteValue64(stream, progress.counter_address, value,
-                                             cu::CU_STREAM_WRITE_VALUE_DEFAULT)
-                   : cu.cuMemsetD32Async(progress.counter_address, static_cast<uint32_t>(value), 1,
-                                         stream),
-               "a stream cannot say how far it is");
+  return check(
+      has_memory_operations
+          ? cu.cuStreamWriteValue64(stream, progress.counter_address, value,
+                                    cu::CU_STREAM_WRITE_VALUE_DEFAULT)
+          : cu.cuMemsetD32Async(progress.counter_address, static_cast<uint32_t>(value), 1, stream),
+      "a stream cannot say how far it is");
 }
 
 Failure CudaCore::make_wait(cu::CUstream stream, const CudaProgress& progress, uint64_t value,
@@ -335,7 +334,8 @@ Failure CudaCore::make_wait(cu::CUstream stream, const CudaProgress& progress, u
                                         cu::CU_STREAM_WAIT_VALUE_GEQ),
                  what);
   }
-  if (progress.event != nullptr) return check(cu.cuStreamWaitEvent(stream, progress.event, 0), what);
+  if (progress.event != nullptr)
+    return check(cu.cuStreamWaitEvent(stream, progress.event, 0), what);
   // For all that the other stream has by now, which is more than is asked for.
   const Result<cu::CUevent> event = take_event(what);
   if (!event) return event.failure();
@@ -441,6 +441,10 @@ bool CudaCore::sleep(const GpuProgress& progress, uint64_t value, sync::Duration
   const Use use(*this);
   if (!use) return true;
   const auto& ours = static_cast<const CudaProgress&>(progress);
+  for (int i = 0; i < kYields; ++i) {
+    if (read(progress).value_or(value) >= value) return true;
+    sync::nap({});
+  }
   sync::Duration nap = kFirstNap;
   for (sync::Duration slept{}; slept < timeout; slept += nap) {
     if (read(progress).value_or(value) >= value) return true;
@@ -537,9 +541,8 @@ Result<CudaCore::Memory> CudaCore::import(void* data, Bytes size, std::string_vi
     ++known.imports;
     return made;
   }
-  const cu::CUresult result =
-      cu.cuMemHostRegister(data, size.value,
-                           cu::CU_MEMHOSTREGISTER_PORTABLE | cu::CU_MEMHOSTREGISTER_DEVICEMAP);
+  const cu::CUresult result = cu.cuMemHostRegister(
+      data, size.value, cu::CU_MEMHOSTREGISTER_PORTABLE | cu::CU_MEMHOSTREGISTER_DEVICEMAP);
   const bool by_others = result == cu::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
                          reachable(made.host) && reachable(made.host + size.value - 1);
   if (result == cu::CUDA_SUCCESS) {
@@ -563,14 +566,12 @@ Result<CudaCore::Memory> CudaCore::import_address(cu::CUdeviceptr address, Bytes
   int ordinal = -1;
   cu::CUdeviceptr begin = 0;
   size_t length = 0;
-  std::array attributes{cu::CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                        cu::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
-                        cu::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                        cu::CU_POINTER_ATTRIBUTE_RANGE_SIZE};
+  std::array attributes{
+      cu::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, cu::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+      cu::CU_POINTER_ATTRIBUTE_RANGE_START_ADDR, cu::CU_POINTER_ATTRIBUTE_RANGE_SIZE};
   std::array<void*, 4> values{&type, &ordinal, &begin, &length};
-  if (Failure failure = check(cu.cuPointerGetAttributes(4, attributes.data(), values.data(),
-                                                        address),
-                              what)) {
+  if (Failure failure =
+          check(cu.cuPointerGetAttributes(4, attributes.data(), values.data(), address), what)) {
     return failure;
   }
   const auto refuse = [&](const std::string& why) {

@@ -116,8 +116,8 @@ class CudaCore final : public GpuCore {
   // The stream writes the counter, after what it has by now.
   Failure write_counter(cu::CUstream stream, const CudaProgress& progress, uint64_t value) const;
 
-  // Memory, with the context current. None of these waits for work of a queue. Pinned memory that is
-  // freed while lists are in flight is kept for later buffers of its size, or until nothing is,
+  // Memory, with the context current. None of these waits for work of a queue. Pinned memory that
+  // is freed while lists are in flight is kept for later buffers of its size, or until nothing is,
   // since the driver waits for all work to free it.
   struct Memory {
     cu::CUdeviceptr address = 0;

@@ -132,8 +132,8 @@ Failure CudaDevice::make_native_wait(void* native_stream, const Point& point) {
   }
   const CudaCore::Current current(*core_);
   return core_->make_wait(static_cast<cu::CUstream>(native_stream),
-                          static_cast<const CudaProgress&>(timeline->progress()),
-                          point.value.value, "a CUstream cannot wait for a list");
+                          static_cast<const CudaProgress&>(timeline->progress()), point.value.value,
+                          "a CUstream cannot wait for a list");
 }
 
 KernelProfile* CudaDevice::profile() const { return &core_->profiler.profile(); }

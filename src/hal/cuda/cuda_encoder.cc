@@ -7,9 +7,9 @@
 namespace holdfast::hal {
 
 std::string CudaWork::describe(const Command& command) const {
-  return fmt::format("command {} of {}{}", list_.index_of(command), replay_.describe(),
-                     command.label().empty() ? std::string()
-                                             : fmt::format(", labelled '{}',", command.label()));
+  return fmt::format(
+      "command {} of {}{}", list_.index_of(command), replay_.describe(),
+      command.label().empty() ? std::string() : fmt::format(", labelled '{}',", command.label()));
 }
 
 namespace {
@@ -71,8 +71,8 @@ class Launching {
     if (result != cu::CUDA_SUCCESS) {
       return refused(result, command,
                      fmt::format("kernel '{}' with {} x {} x {} groups of {} x {} x {} threads",
-                                 d.pipeline.name(), d.groups.x, d.groups.y, d.groups.z,
-                                 d.threads.x, d.threads.y, d.threads.z));
+                                 d.pipeline.name(), d.groups.x, d.groups.y, d.groups.z, d.threads.x,
+                                 d.threads.y, d.threads.z));
     }
     launched_ = true;
     if (timing) {

@@ -122,11 +122,11 @@ Failure CudaGraph::add_node(const CudaWork& work, const Command& command,
   const cu::Calls& cu = core()->cu;
   Node node;
   node.kind = command.kind;
-  (void)describe(work, command, node.content);
   cu::CUresult result = cu::CUDA_SUCCESS;
   switch (command.kind) {
     case CommandKind::dispatch: {
       const CudaWork::Dispatch d = work.dispatch(command, block_);
+      (void)update(work, command, &d, node.content);
       CudaArguments arguments(block_, d.argument_bytes);
       const cu::CudaKernelNodeParams params = kernel_params(d, arguments);
       result = cu.cuGraphAddKernelNode(&node.handle, graph_, after.data(), after.size(), &params);
@@ -134,12 +134,14 @@ Failure CudaGraph::add_node(const CudaWork& work, const Command& command,
       break;
     }
     case CommandKind::copy: {
+      (void)update(work, command, nullptr, node.content);
       const auto params = copy_params(node.content[0], node.content[1], node.content[2]);
       result = cu.cuGraphAddMemcpyNode(&node.handle, graph_, after.data(), after.size(), &params,
                                        core()->context);
       break;
     }
     default: {
+      (void)update(work, command, nullptr, node.content);
       const auto params = fill_params(node.content[0], node.content[1], node.content[2]);
       result = cu.cuGraphAddMemsetNode(&node.handle, graph_, after.data(), after.size(), &params,
                                        core()->context);
@@ -147,18 +149,19 @@ Failure CudaGraph::add_node(const CudaWork& work, const Command& command,
     }
   }
   nodes_.push_back(std::move(node));
+  if (result == cu::CUDA_SUCCESS) return {};
   return core()->check(result, fmt::format("no node for {}", work.describe(command)));
 }
 
-bool CudaGraph::describe(const CudaWork& work, const Command& command,
-                         std::vector<uint64_t>& content) {
-  std::array<uint64_t, 6> words{};
+bool CudaGraph::update(const CudaWork& work, const Command& command,
+                       const CudaWork::Dispatch* dispatch, std::vector<uint64_t>& content) {
+  constexpr size_t kWords = 3;
+  std::array<uint64_t, kWords> words{};
   std::span<const uint64_t> more;
-  size_t count = 3;
-  if (command.kind == CommandKind::dispatch) {
-    const CudaWork::Dispatch d = work.dispatch(command, block_);
-    // The last word may be used in part.
+  if (dispatch != nullptr) {
+    const CudaWork::Dispatch& d = *dispatch;
     const size_t whole = (d.argument_bytes + 7) / 8;
+    // The last word may be used in part.
     if (const size_t rest = d.argument_bytes % 8; rest != 0) {
       block_[whole - 1] &= (uint64_t{1} << (8 * rest)) - 1;
     }
@@ -172,15 +175,15 @@ bool CudaGraph::describe(const CudaWork& work, const Command& command,
     const CudaWork::Place to = work.place(command.bindings()[0]);
     words = {to.address, std::to_integer<uint64_t>(command.fill_value), to.length};
   }
-  const bool same = content.size() == count + more.size() &&
-                    std::equal(content.begin(), content.begin() + static_cast<ptrdiff_t>(count),
-                               words.begin()) &&
-                    std::equal(more.begin(), more.end(),
-                               content.begin() + static_cast<ptrdiff_t>(count));
-  if (same) return true;
-  content.assign(words.begin(), words.begin() + count);
-  content.insert(content.end(), more.begin(), more.end());
-  return false;
+  if (content.size() == kWords + more.size() &&
+      std::equal(words.begin(), words.end(), content.begin()) &&
+      std::equal(more.begin(), more.end(), content.begin() + kWords)) {
+    return false;
+  }
+  content.resize(kWords + more.size());
+  std::copy(words.begin(), words.end(), content.begin());
+  std::copy(more.begin(), more.end(), content.begin() + kWords);
+  return true;
 }
 
 Failure CudaGraph::set(const CudaWork& work) {
@@ -189,22 +192,24 @@ Failure CudaGraph::set(const CudaWork& work) {
   for (const Command& command : work.commands()) {
     if (!is_node(command)) continue;
     Node& at = *node++;
-    if (describe(work, command, at.content)) continue;
     cu::CUresult result = cu::CUDA_SUCCESS;
     switch (command.kind) {
       case CommandKind::dispatch: {
         const CudaWork::Dispatch d = work.dispatch(command, block_);
+        if (!update(work, command, &d, at.content)) break;
         CudaArguments arguments(block_, d.argument_bytes);
         const cu::CudaKernelNodeParams params = kernel_params(d, arguments);
         result = cu.cuGraphExecKernelNodeSetParams(exec_, at.handle, &params);
         break;
       }
       case CommandKind::copy: {
+        if (!update(work, command, nullptr, at.content)) break;
         const auto params = copy_params(at.content[0], at.content[1], at.content[2]);
         result = cu.cuGraphExecMemcpyNodeSetParams(exec_, at.handle, &params, core()->context);
         break;
       }
       default: {
+        if (!update(work, command, nullptr, at.content)) break;
         const auto params = fill_params(at.content[0], at.content[1], at.content[2]);
         result = cu.cuGraphExecMemsetNodeSetParams(exec_, at.handle, &params, core()->context);
         break;
@@ -262,8 +267,7 @@ std::optional<CudaGraphShape> CudaGraphs::shape_of(const CudaWork& work) const {
       }
       case CommandKind::copy:
         // The driver changes addresses of a copy, but not what kind of memory they are in.
-        shape.words.push_back(kCopy |
-                              (work.place(command.bindings()[0]).on_host ? kFromHost : 0) |
+        shape.words.push_back(kCopy | (work.place(command.bindings()[0]).on_host ? kFromHost : 0) |
                               (work.place(command.bindings()[1]).on_host ? kToHost : 0));
         break;
       case CommandKind::fill:

@@ -56,9 +56,10 @@ class CudaGraph final : private CudaObject {
   Failure build(const CudaWork& work);
   Failure add_node(const CudaWork& work, const Command& command,
                    std::span<const cu::CUgraphNode> after);
-  // Describes the command in the driver's terms and says whether `content` already was so; makes it
-  // so.
-  bool describe(const CudaWork& work, const Command& command, std::vector<uint64_t>& content);
+  // Whether `content` differs from what the command says in the driver's terms; makes it so. A
+  // dispatch's arguments are in block_ afterwards.
+  bool update(const CudaWork& work, const Command& command, const CudaWork::Dispatch* dispatch,
+              std::vector<uint64_t>& content);
   cu::CudaKernelNodeParams kernel_params(const CudaWork::Dispatch& dispatch,
                                          CudaArguments& arguments) const;
   void destroy_native() noexcept override;

@@ -33,9 +33,9 @@ void CudaProfiler::collect(const CudaCore& core) {
     if (core.look(const_cast<CudaProgress&>(*pending.progress)) < pending.value) return false;
     for (const Timed& timed : pending.timed) {
       float milliseconds = 0;
-      const bool known = timed.before != nullptr && timed.after != nullptr &&
-                         core.cu.cuEventElapsedTime(&milliseconds, timed.before, timed.after) ==
-                             cu::CUDA_SUCCESS;
+      const bool known =
+          timed.before != nullptr && timed.after != nullptr &&
+          core.cu.cuEventElapsedTime(&milliseconds, timed.before, timed.after) == cu::CUDA_SUCCESS;
       if (known) {
         profile_.add(timed.kernel, 1,
                      std::chrono::duration_cast<sync::Duration>(

@@ -98,8 +98,8 @@ Failure CudaQueue::hand_over(const Work& work, std::span<const Command* const> s
   const CudaCore::Current current(*core_);
   if (Failure failure = await(work)) return failure;
   // Of a graph nobody can tell how long each kernel took.
-  const bool one_launch = core_->uses_graphs && work.only == nullptr && skipped.empty() &&
-                          !core_->profiler.enabled();
+  const bool one_launch =
+      core_->uses_graphs && work.only == nullptr && skipped.empty() && !core_->profiler.enabled();
   CudaLaunched launched;
   if (!one_launch || !launch_as_graph(cuda)) {
     const Translating scope(*this, work);

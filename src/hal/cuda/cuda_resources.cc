@@ -87,8 +87,7 @@ Result<Ref<Buffer>> CudaBuffer::import(DeviceId device, ExternalMemory& memory,
           ? core->import_address(reinterpret_cast<uint64_t>(memory.data), memory.size, what)
           : core->import(memory.data, memory.size, what);
   if (!native) return native.failure();
-  Ref<CudaBuffer> buffer(
-      new CudaBuffer(device, memory.size, MemoryKind::device, memory.name, true,
+  Ref<CudaBuffer> buffer(new CudaBuffer(device, memory.size, MemoryKind::device, memory.name, true,
                                         core, native.value()));
   buffer->deleter_ = std::move(memory.deleter);
   return Ref<Buffer>(std::move(buffer));
@@ -122,8 +121,8 @@ CudaPipeline::CudaPipeline(DeviceId device, const PipelineDesc& desc, const Cuda
 
 Failure CudaPipeline::find_arguments(const CudaModule& module) {
   const uint32_t addresses = bindings() * (takes_lengths_ ? 16 : 8);
-  const auto parameters = static_cast<uint32_t>(
-      std::min(parameter_bytes(), module.taken_parameters).value);
+  const auto parameters =
+      static_cast<uint32_t>(std::min(parameter_bytes(), module.taken_parameters).value);
   argument_bytes_ = addresses + parameters;
   const cu::Calls& cu = core()->cu;
   if (cu.cuFuncGetParamInfo == nullptr) return {};
@@ -150,8 +149,7 @@ Failure CudaPipeline::find_arguments(const CudaModule& module) {
       ErrorCode::usage,
       fmt::format("kernel '{}' declares {} arguments of {} bytes in all; it must take {} pointers{}"
                   "{}",
-                  name(), count, end, bindings(),
-                  takes_lengths_ ? ", as many 64-bit lengths" : "",
+                  name(), count, end, bindings(), takes_lengths_ ? ", as many 64-bit lengths" : "",
                   parameters == 0
                       ? std::string()
                       : fmt::format(", and may take one value of up to {} bytes", parameters)));
@@ -173,9 +171,9 @@ Result<Ref<Pipeline>> CudaPipeline::create(DeviceId device, PipelineDesc desc,
   // PTX is text, and ends with a zero; code of other kinds knows its own length.
   std::vector<std::byte> image = module->code;
   image.push_back(std::byte{0});
-  if (Failure failure = core->check(
-          cu.cuModuleLoadDataEx(&pipeline->module_, image.data(), 0, nullptr, nullptr),
-          fmt::format("kernel '{}' cannot be loaded", desc.name))) {
+  if (Failure failure =
+          core->check(cu.cuModuleLoadDataEx(&pipeline->module_, image.data(), 0, nullptr, nullptr),
+                      fmt::format("kernel '{}' cannot be loaded", desc.name))) {
     pipeline->module_ = nullptr;
     return failure;
   }
@@ -188,11 +186,10 @@ Result<Ref<Pipeline>> CudaPipeline::create(DeviceId device, PipelineDesc desc,
   if (Failure refused = pipeline->find_arguments(*module)) return refused;
   // Loads it now, where the driver would otherwise do so at its first launch, and wait for the GPU.
   int most_threads = 0;
-  if (Failure failure =
-          core->check(cu.cuFuncGetAttribute(&most_threads,
-                                            cu::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
-                                            pipeline->function_),
-                      fmt::format("kernel '{}' cannot be loaded", desc.name))) {
+  if (Failure failure = core->check(
+          cu.cuFuncGetAttribute(&most_threads, cu::CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK,
+                                pipeline->function_),
+          fmt::format("kernel '{}' cannot be loaded", desc.name))) {
     return failure;
   }
   if (module->threads.count() > static_cast<uint32_t>(most_threads)) {
@@ -202,12 +199,12 @@ Result<Ref<Pipeline>> CudaPipeline::create(DeviceId device, PipelineDesc desc,
                                desc.name, most_threads, module->threads.count()));
   }
   if (pipeline->shared_memory_ > kOrdinarySharedMemory) {
-    if (Failure failure = core->check(
-            cu.cuFuncSetAttribute(pipeline->function_,
-                                  cu::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                                  static_cast<int>(pipeline->shared_memory_)),
-            fmt::format("kernel '{}' cannot have {} of memory for a group", desc.name,
-                        to_string(module->shared_memory)))) {
+    if (Failure failure =
+            core->check(cu.cuFuncSetAttribute(pipeline->function_,
+                                              cu::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                              static_cast<int>(pipeline->shared_memory_)),
+                        fmt::format("kernel '{}' cannot have {} of memory for a group", desc.name,
+                                    to_string(module->shared_memory)))) {
       return failure;
     }
   }

@@ -23,9 +23,7 @@ class CudaBuffer final : public Buffer, private CudaObject {
  private:
   CudaBuffer(DeviceId device, Bytes size, MemoryKind kind, std::string name, bool imported,
              const std::shared_ptr<CudaCore>& core, const CudaCore::Memory& memory)
-      : Buffer(device, size, kind, std::move(name), imported),
-        CudaObject(core),
-        memory_(memory) {}
+      : Buffer(device, size, kind, std::move(name), imported), CudaObject(core), memory_(memory) {}
   void destroy_native() noexcept override;
 
   CudaCore::Memory memory_;

@@ -155,7 +155,8 @@ class GpuCore {
   mutable sync::LeafMutex stop_mutex_;  // guards stop_cause_, and the change of ended_ and of seen
   mutable Failure stop_cause_ HOLDFAST_GUARDED_BY(stop_mutex_);  // set before stopped_
 
-  sync::LeafMutex registry_mutex_;  // guards objects_, the links of each, and that the device exists
+  sync::LeafMutex
+      registry_mutex_;  // guards objects_, the links of each, and that the device exists
   GpuObject* objects_ HOLDFAST_GUARDED_BY(registry_mutex_) = nullptr;
 };
 

@@ -54,7 +54,8 @@ PointState GpuTimeline::wait(TimelineValue value, sync::Deadline deadline) const
 }
 
 void GpuTimeline::wait_unseen(TimelineValue value) const {
-  while (query(value) == PointState::pending) core_->sleep(progress_, value.value, std::chrono::seconds(1));
+  while (query(value) == PointState::pending)
+    core_->sleep(progress_, value.value, std::chrono::seconds(1));
 }
 
 void GpuTimeline::will_fail(TimelineValue value, ListFailure failure) {

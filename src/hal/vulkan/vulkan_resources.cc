@@ -33,9 +33,9 @@ Result<Ref<Buffer>> VulkanBuffer::import(DeviceId device, ExternalMemory& memory
   const std::string what =
       fmt::format("external memory '{}' ({})", memory.name, to_string(memory.size));
   if (memory.on_device) {
-    return Failure(ErrorCode::unsupported,
-                   fmt::format("{}: Vulkan has no way to use memory by its address; copy it",
-                               what));
+    return Failure(
+        ErrorCode::unsupported,
+        fmt::format("{}: Vulkan has no way to use memory by its address; copy it", what));
   }
   Result<VulkanCore::Memory> native = core->import(memory.data, memory.size, what);
   if (!native) return native.failure();

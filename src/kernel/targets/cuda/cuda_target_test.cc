@@ -244,7 +244,9 @@ std::vector<Size3> odd_sizes() {
 void expect_whole_cover(const CudaTarget& target, const hal::Groups& limit) {
   for (const Cooperation cooperation :
        {Cooperation::none, Cooperation::groups, Cooperation::barriers}) {
-    const Interface interface { .cooperation = cooperation };
+    const Interface interface {
+      .cooperation = cooperation
+    };
     for (const Size3& grid : odd_sizes()) {
       for (const Size3& group : odd_sizes()) {
         SCOPED_TRACE(::testing::Message()
