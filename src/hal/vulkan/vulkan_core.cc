@@ -49,6 +49,7 @@ void VulkanCore::begin_closing() noexcept {
 
 void VulkanCore::finish_closing() noexcept {
   if (device != VK_NULL_HANDLE) {
+    profiler.destroy(*this);
     for (const auto& progress : semaphores_) {
       vk.vkDestroySemaphore(device, progress->semaphore, nullptr);
     }

@@ -15,6 +15,7 @@
 #include "holdfast/hal/vulkan/vulkan_api.h"
 #include "holdfast/hal/vulkan/vulkan_device.h"
 #include "holdfast/hal/vulkan/vulkan_instance.h"
+#include "holdfast/hal/vulkan/vulkan_profiler.h"
 
 namespace holdfast::hal {
 
@@ -41,6 +42,7 @@ struct VulkanNativeQueue {
   VkQueue handle = VK_NULL_HANDLE;
   uint32_t family = 0;
   bool computes = true;
+  bool has_timestamps = false;
   sync::LeafMutex mutex;  // held for vkQueueSubmit
 };
 
@@ -80,6 +82,8 @@ class VulkanCore final : public GpuCore {
   std::vector<std::unique_ptr<VulkanNativeQueue>> queues;       // that compute
   std::vector<std::unique_ptr<VulkanNativeQueue>> copy_queues;  // that do not
   VkPipelineCache pipeline_cache = VK_NULL_HANDLE;
+
+  mutable VulkanProfiler profiler;
 
   // Of buffers given out; spilled parameters and imports are not counted.
   mutable std::atomic<uint64_t> used_bytes{0};

@@ -49,6 +49,12 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
                                               device->watcher(), counter));
   }
   device->set_gpu_queues(std::move(queues));
+  core->profiler.profile().set_collector([core = std::weak_ptr<VulkanCore>(core)] {
+    const std::shared_ptr<VulkanCore> alive = core.lock();
+    if (!alive) return;
+    const VulkanCore::Use use(*alive);
+    if (use) alive->profiler.collect(*alive);
+  });
   return device;
 }
 
@@ -80,6 +86,10 @@ Result<Ref<Program>> VulkanDevice::create_program(CommandList& list) {
   if (Failure gone = lost()) return gone;
   if (Failure refused = check_sealable(list, id())) return refused;
   return Ref<Program>(make_ref<VulkanProgram>(std::move(list), core_));
+}
+
+KernelProfile* VulkanDevice::profile() const {
+  return core_->queues.front()->has_timestamps ? &core_->profiler.profile() : nullptr;
 }
 
 VulkanHandles VulkanDevice::handles() const noexcept {

@@ -69,6 +69,9 @@ class VulkanDevice final : public GpuDevice {
   Result<Ref<Pipeline>> create_pipeline(PipelineDesc desc) override;
   Result<Ref<Program>> create_program(CommandList& list) override;
 
+  // Null where the hardware has no timestamps.
+  KernelProfile* profile() const override;
+
   VulkanHandles handles() const noexcept;
 
  private:

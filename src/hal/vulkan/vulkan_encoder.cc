@@ -138,7 +138,7 @@ struct DevicePlace {
 class Translation {
  public:
   Translation(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool computes,
-              std::span<const Command* const> skipped)
+              std::span<const Command* const> skipped, VulkanProfiler::Recording* timing)
       : core_(core),
         vk_(core.vk),
         work_(work),
@@ -148,6 +148,7 @@ class Translation {
         handle_(commands.handle()),
         computes_(computes),
         skipped_(skipped),
+        timing_(timing),
         work_stages_(computes ? VK_PIPELINE_STAGE_2_COMPUTE_SHADER_BIT |
                                     VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT
                               : VK_PIPELINE_STAGE_2_ALL_TRANSFER_BIT) {}
@@ -257,7 +258,9 @@ class Translation {
     Failure failure = pipeline.by_address() ? bind_addresses(pipeline, command, parameters)
                                             : bind_descriptors(pipeline, command, parameters);
     if (failure) return failure;
+    if (timing_ != nullptr) timing_->before(core_, handle_, pipeline.name());
     vk_.vkCmdDispatch(handle_, groups.x, groups.y, groups.z);
+    if (timing_ != nullptr) timing_->after(core_, handle_);
     return {};
   }
 
@@ -421,6 +424,7 @@ class Translation {
   VkCommandBuffer handle_;
   const bool computes_;
   std::span<const Command* const> skipped_;  // those yet to come
+  VulkanProfiler::Recording* const timing_;
   const VkPipelineStageFlags2 work_stages_;
 
   bool has_work_ = false;
@@ -439,8 +443,9 @@ class Translation {
 }  // namespace
 
 Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once,
-                  bool computes, std::span<const Command* const> skipped) {
-  return Translation(core, work, commands, computes, skipped).run(once);
+                  bool computes, std::span<const Command* const> skipped,
+                  VulkanProfiler::Recording* timing) {
+  return Translation(core, work, commands, computes, skipped, timing).run(once);
 }
 
 }  // namespace holdfast::hal

@@ -58,8 +58,9 @@ class VulkanCommands final : private VulkanObject {
 // one that shows it. A failure of code execution is the list's (a native callback threw); any other
 // is the driver's, or that of a list which wants more than a queue for copies does. `once`: the
 // commands are submitted once. `computes`: whether the queue does. `skipped`: commands to leave
-// out, in recorded order.
+// out, in recorded order. `timing`: to measure each dispatch; null: none is.
 Failure translate(const VulkanCore& core, const Work& work, VulkanCommands& commands, bool once,
-                  bool computes, std::span<const Command* const> skipped = {});
+                  bool computes, std::span<const Command* const> skipped = {},
+                  VulkanProfiler::Recording* timing = nullptr);
 
 }  // namespace holdfast::hal

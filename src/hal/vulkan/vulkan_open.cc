@@ -298,6 +298,8 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
     for (uint32_t i = 0; i < family.queueCount; ++i) {
       auto queue = std::make_unique<VulkanNativeQueue>();
       queue->family = family.queueFamilyIndex;
+      // Counters of fewer bits begin anew within minutes.
+      queue->has_timestamps = families[queue->family].timestampValidBits == 64;
       queue->computes = copy_count == 0 || queue->family != *copy_family;
       core->vk.vkGetDeviceQueue(core->device, queue->family, i, &queue->handle);
       (queue->computes ? core->queues : core->copy_queues).push_back(std::move(queue));

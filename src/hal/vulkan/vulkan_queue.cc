@@ -32,7 +32,8 @@ VulkanQueue::~VulkanQueue() = default;
 Failure VulkanQueue::hand_over(const Work& work, std::span<const Command* const> skipped,
                                ListFailure known) {
   const Program* const program = work.list->program();
-  if (program != nullptr && work.only == nullptr && !known) {
+  const bool profiled = native_.has_timestamps && core_->profiler.enabled();
+  if (program != nullptr && work.only == nullptr && !known && !profiled) {
     const auto& ours = static_cast<const VulkanProgram&>(*program);
     if (ours.is_recordable()) return replay(work, ours);
   }
@@ -45,17 +46,30 @@ Failure VulkanQueue::hand_over(const Work& work, std::span<const Command* const>
   const auto keep = [&](std::unique_ptr<VulkanCommands> unused) {
     if (spare_.size() < kMaxSpareCommands) spare_.push_back(std::move(unused));
   };
+  std::unique_ptr<VulkanProfiler::Recording> timing;
+  if (profiled) timing = core_->profiler.record();
   Failure failure;
   {
     const Translating scope(*this, work);
-    failure = translate(*core_, work, *commands, true, computes_, skipped);
+    failure = translate(*core_, work, *commands, true, computes_, skipped, timing.get());
   }
+  const auto end_timing = [&, value = work.point.value.value](bool taken) {
+    if (!timing) return;
+    if (taken) {
+      core_->profiler.add(static_cast<const VulkanProgress&>(counter().progress()), value,
+                          std::move(timing));
+    } else {
+      core_->profiler.discard(std::move(timing));
+    }
+  };
   // A native callback takes its time, and may close the device.
   if (!failure && core_->stopped()) {
+    end_timing(false);
     keep(std::move(commands));
     return hand_over_failed(work, {core_->stop_cause(), nullptr});
   }
   if (failure) {
+    end_timing(false);
     keep(std::move(commands));
     // The list's own fault is how it ends; the driver's is that it was never taken. What a callback
     // recorded before it threw cannot be taken out again, so nothing of the list runs.
@@ -67,6 +81,7 @@ Failure VulkanQueue::hand_over(const Work& work, std::span<const Command* const>
   in_flight_.push_back({std::move(commands), work.point.value});
   failure = known ? failing(work, std::move(known), [&] { return submit(work, handle); })
                   : submit(work, handle);
+  end_timing(!failure);
   if (failure) {
     keep(std::move(in_flight_.back().commands));
     in_flight_.pop_back();
