@@ -603,8 +603,9 @@ TEST_F(StubDriver, new_parameters_are_for_later_launches) {
   EXPECT_EQ(cuda().cuGraphLaunch(exec, on), CUDA_SUCCESS);
   EXPECT_EQ(set_affine(exec, node, {address_of(words + 1), 0, 6}), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuGraphLaunch(exec, on), CUDA_SUCCESS);
-  // The driver frees an executable once its launches are over.
+  // The driver frees an executable once its launches are over; Holdfast waits for that.
   EXPECT_EQ(cuda().cuGraphExecDestroy(exec), CUDA_SUCCESS);
+  EXPECT_THAT(violation(), HasSubstr("while a launch of it is in flight"));
   stub().release(on);
   wait(on);
   EXPECT_EQ(words[0], 5U);
@@ -817,6 +818,34 @@ TEST_F(StubDriver, calls_fail_by_plan_and_are_counted) {
                                    CUDA_SUCCESS));
   EXPECT_EQ(stub().calls("cuStreamCreate"), 4U);
   EXPECT_THROW(stub().fail("cuStreamCreat", 1, CUDA_ERROR_UNKNOWN), UsageError);
+}
+
+TEST_F(StubDriver, a_planned_fault_is_sticky) {
+  stub().fail("cuMemHostAlloc", 1, CUDA_ERROR_ILLEGAL_ADDRESS);
+  void* address = nullptr;
+  EXPECT_EQ(cuda().cuMemHostAlloc(&address, 64, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
+  CUstream made = nullptr;
+  EXPECT_EQ(cuda().cuStreamCreate(&made, CU_STREAM_NON_BLOCKING), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_F(StubDriver, what_is_not_given_back_is_counted) {
+  const auto before = stub().live();
+  const CUstream on = stream();
+  const CUdeviceptr words = device_words(4, on);
+  auto* const host = pinned<uint32_t>(4);
+  const CUgraph made = graph();
+  auto more = before;
+  ++more["stream"];
+  ++more["device memory"];
+  ++more["pinned memory"];
+  ++more["graph"];
+  EXPECT_EQ(stub().live(), more);
+  EXPECT_EQ(cuda().cuMemFreeAsync(words, on), CUDA_SUCCESS);
+  wait(on);
+  EXPECT_EQ(cuda().cuMemFreeHost(host), CUDA_SUCCESS);
+  EXPECT_EQ(cuda().cuGraphDestroy(made), CUDA_SUCCESS);
+  EXPECT_EQ(cuda().cuStreamDestroy(on), CUDA_SUCCESS);
+  EXPECT_EQ(stub().live(), before);
 }
 
 TEST_F(StubDriver, many_threads_use_one_context) {

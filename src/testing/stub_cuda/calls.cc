@@ -23,15 +23,19 @@ constexpr const char* kNames[] = {
 #undef HOLDFAST_STUB_NAME
 };
 
-bool is_fork() {
-  static const uint32_t loaded_in = sync::fork_generation();
-  return sync::fork_generation() != loaded_in;
+bool ends_contexts(CUresult result) {
+  return (result >= CUDA_ERROR_ILLEGAL_ADDRESS && result <= CUDA_ERROR_LAUNCH_FAILED &&
+          result != CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES &&
+          result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
+          result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) ||
+         result == CUDA_ERROR_ECC_UNCORRECTABLE || result == CUDA_ERROR_UNKNOWN;
 }
 
 // Counts the call; what a test planned for it.
 CUresult planned_failure(const char* name) {
   const Held held;
   ++held->calls[name];
+  if (held->has_shut_down) return CUDA_ERROR_DEINITIALIZED;
   const auto plans = held->failing.find(name);
   if (plans == held->failing.end()) return CUDA_SUCCESS;
   CUresult result = CUDA_SUCCESS;
@@ -44,6 +48,7 @@ CUresult planned_failure(const char* name) {
     }
   }
   std::erase_if(plans->second, [](const Failing& plan) { return plan.times == 0; });
+  if (ends_contexts(result)) fault_all(*held, result);
   return result;
 }
 
@@ -106,6 +111,11 @@ CUresult get_proc_address(const char* symbol, void** address, int version, int* 
 }
 
 }  // namespace
+
+bool is_fork() {
+  static const uint32_t loaded_in = sync::fork_generation();
+  return sync::fork_generation() != loaded_in;
+}
 
 bool is_call(std::string_view name) { return find_call(name) != nullptr; }
 

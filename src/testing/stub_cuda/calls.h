@@ -14,6 +14,9 @@ HOLDFAST_CUDA_CALLS(HOLDFAST_STUB_DECLARE)
 
 // NOLINTEND(readability-identifier-naming)
 
+// Whether the process is a child of the one that loaded the library.
+bool is_fork();
+
 // Whether there is an entry point of this name.
 bool is_call(std::string_view name);
 

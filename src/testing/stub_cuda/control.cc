@@ -54,12 +54,20 @@ class Control final : public StubControl {
     Held()->failing[call].push_back({nth, times, result});
   }
 
+  void fail_no_more() override { Held()->failing.clear(); }
+
   void lose(int device, int result) override {
     const Held held;
     if (const auto context = held->contexts.find(held->devices.at(device_index(device)).primary)) {
       fault(*held, *context, result);
     }
   }
+
+  void shut_down() override {
+    Held held;
+    stub_cuda::shut_down(held);
+  }
+  void shut_down_at_exit() override { Held()->shuts_down_at_exit = true; }
 
   void hold(const void* stream) override {
     const Held held;
@@ -83,6 +91,36 @@ class Control final : public StubControl {
   void drain() override {
     Held held;
     held.wait(held->progress, [&] { return in_flight_locked(*held) == 0; });
+  }
+
+  std::map<std::string, size_t> live() const override {
+    const Held held;
+    std::map<std::string, size_t> kinds;
+    // What is left of contexts from before a reset() is nobody's.
+    std::set<const Context*> current;
+    for (const Device& device : held->devices) {
+      current.insert(held->contexts.find(device.primary).get());
+      kinds["context"] += device.retains;
+    }
+    const auto count = [&](const char* kind, const auto& handles) {
+      handles.for_each([&](const auto& one) {
+        if (current.contains(one->context.get())) ++kinds[kind];
+      });
+    };
+    count("stream", held->streams);
+    count("event", held->events);
+    count("module", held->modules);
+    count("pool", held->pools);
+    count("graph", held->graphs);
+    count("executable graph", held->execs);
+    for (const auto& [begin, memory] : held->memory) {
+      if (!current.contains(memory->context.get()) || memory->free_asked) continue;
+      ++kinds[memory->kind == MemoryOf::device ? "device memory"
+              : memory->kind == MemoryOf::host ? "pinned memory"
+                                               : "registered memory"];
+    }
+    std::erase_if(kinds, [](const auto& kind) { return kind.second == 0; });
+    return kinds;
   }
 
   uint64_t calls(const std::string& call) const override {

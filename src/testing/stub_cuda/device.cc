@@ -1,6 +1,7 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "holdfast/testing/stub_cuda/calls.h"
@@ -123,7 +124,13 @@ CUresult cuInit(unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   const Held held;
   if (held->devices.empty()) return CUDA_ERROR_NO_DEVICE;
-  held->initialized = true;
+  if (!std::exchange(held->initialized, true)) {
+    std::atexit([] {
+      if (is_fork()) return;  // a child may have a copy of a locked mutex
+      Held ending;
+      if (ending->shuts_down_at_exit) shut_down(ending);
+    });
+  }
   return CUDA_SUCCESS;
 }
 

@@ -294,6 +294,11 @@ CUresult cuGraphExecDestroy(CUgraphExec exec) {
   if (const CUresult result = enter(*held, context)) return result;
   std::shared_ptr<GraphExec> found;
   if (const CUresult result = find(*held, held->execs, exec, __func__, found)) return result;
+  if (found->last_done && !*found->last_done) {
+    // The driver lets the work finish, and so does the stub; Holdfast destroys nothing in use.
+    violation(*held, "cuGraphExecDestroy of {:#x} while a launch of it is in flight",
+              reinterpret_cast<uintptr_t>(exec));
+  }
   held->execs.remove(exec);  // launches in flight have copies of their own
   return CUDA_SUCCESS;
 }

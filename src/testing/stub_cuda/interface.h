@@ -76,10 +76,17 @@ class StubControl {
   virtual void register_kernel(const std::string& name, StubKernel kernel) = 0;
 
   // The calls `nth` to `nth + times - 1` of this entry point, counted from now and from one, return
-  // `result` and do nothing.
+  // `result` and do nothing. A result after which a driver's context does nothing any more is
+  // sticky: every context has it from then on.
   virtual void fail(const std::string& call, uint64_t nth, int result, uint64_t times = 1) = 0;
+  // Nothing is planned any more.
+  virtual void fail_no_more() = 0;
   // As if the hardware failed: the device's context has this error from now on.
   virtual void lose(int device, int result) = 0;
+  // As the driver at the end of a process: work in flight is dropped, and every call returns
+  // CUDA_ERROR_DEINITIALIZED, for good. At exit: in a handler that the first cuInit registered.
+  virtual void shut_down() = 0;
+  virtual void shut_down_at_exit() = 0;
 
   // A held stream accepts work and starts none. Null: every stream, also those made later.
   virtual void hold(const void* stream = nullptr) = 0;
@@ -89,6 +96,10 @@ class StubControl {
   virtual size_t in_flight() const = 0;
   // Waits until nothing is in flight.
   virtual void drain() = 0;
+
+  // How many of each kind callers have and did not give back; kinds without any are left out.
+  // "context" counts each time that one was retained.
+  virtual std::map<std::string, size_t> live() const = 0;
 
   // How often this entry point was called, failed calls included.
   virtual uint64_t calls(const std::string& call) const = 0;

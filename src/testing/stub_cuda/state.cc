@@ -1,5 +1,6 @@
 #include "holdfast/testing/stub_cuda/state.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "holdfast/testing/stub_cuda/graph.h"
@@ -35,6 +36,18 @@ void fault(State& state, Context& context, CUresult error) {
   if (context.error == CUDA_SUCCESS) context.error = error;
   for (const auto& stream : state.active) stream->wake.notify_all();
   state.progress.notify_all();
+}
+
+void fault_all(State& state, CUresult error) {
+  state.contexts.for_each([&](const auto& context) { fault(state, *context, error); });
+}
+
+void shut_down(Held& held) {
+  held->has_shut_down = true;
+  fault_all(*held, CUDA_ERROR_DEINITIALIZED);
+  held.wait(held->progress, [&] {
+    return std::ranges::none_of(held->active, [](const auto& stream) { return stream->running; });
+  });
 }
 
 void count_if_synchronising(State& state, const Context& context, const char* call) {

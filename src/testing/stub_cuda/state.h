@@ -192,6 +192,8 @@ struct State {
   std::map<std::string, StubKernel, std::less<>> kernels;
 
   bool initialized = false;
+  bool shuts_down_at_exit = false;
+  bool has_shut_down = false;
   std::vector<Device> devices;
   Handles<Context, CUcontext> contexts{0x51};
   Handles<Stream, CUstream> streams{0x52};
@@ -269,6 +271,11 @@ CUresult attribute_of(const Device& device, int attribute, int& value);
 
 // Faults: the context's streams execute nothing more, and its calls return the error.
 void fault(State& state, Context& context, CUresult error);
+// Every context.
+void fault_all(State& state, CUresult error);
+
+// The driver's end: see StubControl::shut_down().
+void shut_down(Held& held);
 
 // Whether a stream of the context has work in flight; counts the call if so.
 void count_if_synchronising(State& state, const Context& context, const char* call);
