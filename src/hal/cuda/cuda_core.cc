@@ -96,6 +96,13 @@ Result<size_t> chosen(const std::vector<CudaCandidate>& candidates, const std::s
                                  contains_ignoring_case(candidates[i].name, selector));
     if (fits) return i;
   }
+  if (selector.empty()) {
+    std::string reasons;
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      reasons += fmt::format("; cuda:{} ({}): {}", i, candidates[i].name, candidates[i].skipped);
+    }
+    return Failure(ErrorCode::unsupported, "no CUDA device here can be used" + reasons);
+  }
   return Failure(ErrorCode::usage,
                  fmt::format("there is no CUDA device '{}' here; there are: {}", selector,
                              candidates.empty() ? "none" : listed(candidates)));
@@ -115,10 +122,20 @@ Result<std::vector<CudaCandidate>> cuda_candidates(const CudaApi& api) {
     CudaCandidate one;
     std::array<char, 256> name{};
     size_t bytes = 0;
-    if (cu.cuDeviceGet(&one.device, i) != cu::CUDA_SUCCESS ||
-        cu.cuDeviceGetName(name.data(), static_cast<int>(name.size()) - 1, one.device) !=
-            cu::CUDA_SUCCESS ||
-        cu.cuDeviceTotalMem(&bytes, one.device) != cu::CUDA_SUCCESS) {
+    // It keeps its number: others are not to take it.
+    const auto undescribed = [&](cu::CUresult result) {
+      return fmt::format("the driver does not describe it: {}; see whether nvidia-smi does",
+                         api.describe(result));
+    };
+    cu::CUresult result = cu.cuDeviceGet(&one.device, i);
+    if (result == cu::CUDA_SUCCESS) {
+      result = cu.cuDeviceGetName(name.data(), static_cast<int>(name.size()) - 1, one.device);
+    }
+    if (result == cu::CUDA_SUCCESS) result = cu.cuDeviceTotalMem(&bytes, one.device);
+    if (result != cu::CUDA_SUCCESS) {
+      one.name = one.description = "a GPU without a name";
+      one.skipped = undescribed(result);
+      found.push_back(std::move(one));
       continue;
     }
     const auto attribute = [&](int which) {
@@ -131,10 +148,19 @@ Result<std::vector<CudaCandidate>> cuda_candidates(const CudaApi& api) {
                                   attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR),
                                   attribute(cu::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT),
                                   to_string(Bytes{bytes}));
-    if (attribute(cu::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING) == 0) {
-      one.skipped = "it has no unified addresses";
-    } else if (attribute(cu::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED) == 0) {
-      one.skipped = "its driver has no memory pools; update it, or use another kind of vGPU";
+    const auto lacks = [&](int which, const char* why) {
+      int value = 0;
+      const cu::CUresult answer = cu.cuDeviceGetAttribute(&value, which, one.device);
+      if (answer != cu::CUDA_SUCCESS) {
+        one.skipped = undescribed(answer);
+      } else if (value == 0) {
+        one.skipped = why;
+      }
+      return !one.skipped.empty();
+    };
+    if (!lacks(cu::CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING, "it has no unified addresses")) {
+      lacks(cu::CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED,
+            "its driver has no memory pools; update it, or use another kind of vGPU");
     }
     found.push_back(std::move(one));
   }
@@ -188,19 +214,26 @@ Failure CudaCore::prepare(const CudaOptions& options) {
     int value = 0;
     return cu.cuDeviceGetAttribute(&value, which, device) == cu::CUDA_SUCCESS ? value : 0;
   };
-  const auto natural = [&](int which) { return static_cast<uint32_t>(attribute(which)); };
-  architecture = fmt::format("sm_{}{}", attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
-                             attribute(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  Failure untold;  // the first of the limits that the driver does not tell
+  const auto limit = [&](int which) {
+    int value = 0;
+    const cu::CUresult result = cu.cuDeviceGetAttribute(&value, which, device);
+    if (!untold) untold = check(result, "it does not tell its limits");
+    return static_cast<uint32_t>(value);
+  };
+  architecture = fmt::format("sm_{}{}", limit(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR),
+                             limit(cu::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
   has_memory_operations = options.stream_memory_operations && cu.cuStreamWriteValue64 != nullptr &&
                           cu.cuStreamWaitValue64 != nullptr &&
                           attribute(cu::CU_DEVICE_ATTRIBUTE_CAN_USE_64_BIT_STREAM_MEM_OPS) != 0;
   uses_graphs = options.graphs;
-  max_groups = {natural(cu::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X),
-                natural(cu::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
-                natural(cu::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)};
-  max_group_threads = natural(cu::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
-  max_shared_memory = natural(cu::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  copy_engines = natural(cu::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT);
+  max_groups = {limit(cu::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X),
+                limit(cu::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y),
+                limit(cu::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)};
+  max_group_threads = limit(cu::CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK);
+  max_shared_memory = limit(cu::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  copy_engines = static_cast<uint32_t>(attribute(cu::CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT));
+  if (untold) return untold;
   size_t bytes = 0;
   if (Failure failure = check(cu.cuDeviceTotalMem(&bytes, device), "its memory is unknown")) {
     return failure;
