@@ -134,7 +134,11 @@ Failure CudaPipeline::find_arguments(const CudaModule& module) {
   for (;;) {
     const cu::CUresult result = cu.cuFuncGetParamInfo(function_, count, &offset, &size);
     if (result == cu::CUDA_ERROR_NOT_SUPPORTED) return {};
-    if (result != cu::CUDA_SUCCESS) break;
+    if (result == cu::CUDA_ERROR_INVALID_VALUE) break;  // there are no more
+    if (Failure failure = core()->check(
+            result, fmt::format("the arguments of kernel '{}' are unknown", name()))) {
+      return failure;
+    }
     end = offset + size;
     // One that stands for several pointers, a structure of them, is fine.
     fits = fits && (offset < addresses ? size % 8 == 0 && end <= addresses
