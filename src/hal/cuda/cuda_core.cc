@@ -245,6 +245,7 @@ Failure CudaCore::prepare(const CudaOptions& options) {
   }
   retained_ = true;
   const Current current(*this);
+  if (Failure failure = current.failure()) return failure;
   if (Failure failure = check(cu.cuStreamCreate(&memory_stream_, cu::CU_STREAM_NON_BLOCKING),
                               "it gives no stream")) {
     return failure;

@@ -59,22 +59,22 @@ class CudaCore final : public GpuCore {
   ~CudaCore() override;
 
   // Makes the context current for a scope, and whatever was so before afterwards. Every call of the
-  // driver needs it.
+  // driver needs it: where it fails, only what must be tried all the same may be called.
   class Current {
    public:
-    explicit Current(const CudaCore& core) noexcept : core_(core) {
-      pushed_ = core_.cu.cuCtxPushCurrent(core_.context) == cu::CUDA_SUCCESS;
-    }
+    explicit Current(const CudaCore& core) noexcept
+        : core_(core), result_(core_.cu.cuCtxPushCurrent(core_.context)) {}
     ~Current() {
       cu::CUcontext popped = nullptr;
-      if (pushed_) core_.cu.cuCtxPopCurrent(&popped);
+      if (result_ == cu::CUDA_SUCCESS) core_.cu.cuCtxPopCurrent(&popped);
     }
     Current(const Current&) = delete;
     Current& operator=(const Current&) = delete;
+    Failure failure() const { return core_.check(result_, "its context cannot be used"); }
 
    private:
     const CudaCore& core_;
-    bool pushed_ = false;
+    cu::CUresult result_;
   };
 
   // Constant after open().

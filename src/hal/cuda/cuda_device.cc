@@ -45,6 +45,7 @@ Result<Ref<CudaDevice>> CudaDevice::open(const CudaOptions& options) {
 
   Ref<CudaDevice> device(new CudaDevice(std::move(info), options, core));
   const CudaCore::Current current(*core);
+  if (Failure failure = current.failure()) return failure;
   auto counter = std::make_shared<std::atomic<uint64_t>>(0);
   std::vector<Ref<GpuQueue>> queues;
   const uint32_t computing = device->info().queues;

@@ -70,6 +70,7 @@ Failure CudaQueue::signal(const Work& work) {
 
 Failure CudaQueue::hand_over_empty(const Work& work) {
   const CudaCore::Current current(*core_);
+  if (Failure failure = current.failure()) return failure;
   if (Failure failure = await(work)) return failure;
   return signal(work);
 }
@@ -96,6 +97,7 @@ Failure CudaQueue::hand_over(const Work& work, std::span<const Command* const> s
     if (Failure refused = check_copies_only(cuda)) return refused;
   }
   const CudaCore::Current current(*core_);
+  if (Failure failure = current.failure()) return failure;
   if (Failure failure = await(work)) return failure;
   // Of a graph nobody can tell how long each kernel took.
   const bool one_launch =

@@ -69,6 +69,7 @@ Result<Ref<Buffer>> CudaBuffer::create(DeviceId device, const BufferDesc& desc,
     return refused;
   }
   const CudaCore::Current current(*core);
+  if (Failure failure = current.failure()) return failure;
   Result<CudaCore::Memory> memory = core->allocate(desc.size, desc.kind, what);
   if (!memory) return memory.failure();
   Ref<Buffer> buffer(
@@ -82,6 +83,7 @@ Result<Ref<Buffer>> CudaBuffer::import(DeviceId device, ExternalMemory& memory,
   const std::string what =
       fmt::format("external memory '{}' ({})", memory.name, to_string(memory.size));
   const CudaCore::Current current(*core);
+  if (Failure failure = current.failure()) return failure;
   Result<CudaCore::Memory> native =
       memory.on_device
           ? core->import_address(reinterpret_cast<uint64_t>(memory.data), memory.size, what)
@@ -171,6 +173,7 @@ Result<Ref<Pipeline>> CudaPipeline::create(DeviceId device, PipelineDesc desc,
   if (Failure refused = check_module(desc, *module, *core)) return refused;
   const cu::Calls& cu = core->cu;
   const CudaCore::Current current(*core);
+  if (Failure failure = current.failure()) return failure;
   Ref<CudaPipeline> pipeline(new CudaPipeline(device, desc, *module, core));
   // PTX is text, and ends with a zero; code of other kinds knows its own length.
   std::vector<std::byte> image = module->code;
