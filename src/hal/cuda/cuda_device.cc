@@ -104,6 +104,7 @@ Result<Ref<Program>> CudaDevice::create_program(CommandList& list) {
 Result<Point> CudaDevice::point_of_native(void* native_stream, std::string name) {
   return while_open([&]() -> Result<Point> {
     const CudaCore::Current current(*core_);
+    if (Failure failure = current.failure()) return failure;
     Result<CudaCore::Marked> marked =
         CudaCore::mark(core_, static_cast<cu::CUstream>(native_stream),
                        fmt::format("no Point '{}' of a CUstream", name));
@@ -132,6 +133,7 @@ Failure CudaDevice::make_native_wait(void* native_stream, const Point& point) {
                                to_string(point)));
   }
   const CudaCore::Current current(*core_);
+  if (Failure failure = current.failure()) return failure;
   return core_->make_wait(static_cast<cu::CUstream>(native_stream),
                           static_cast<const CudaProgress&>(timeline->progress()), point.value.value,
                           "a CUstream cannot wait for a list");
