@@ -481,7 +481,7 @@ bool CudaCore::sleep(const GpuProgress& progress, uint64_t value, sync::Duration
   }
   sync::Duration nap = kFirstNap;
   for (sync::Duration slept{}; slept < timeout; slept += nap) {
-    if (read(progress).value_or(value) >= value) return true;
+    if (read(progress).value_or(value) >= value || is_dead()) return true;
     sync::nap(std::min(nap, timeout - slept));
     nap = std::min(nap * 2, kLongestNap);
   }

@@ -54,8 +54,10 @@ PointState GpuTimeline::wait(TimelineValue value, sync::Deadline deadline) const
 }
 
 void GpuTimeline::wait_unseen(TimelineValue value) const {
-  while (query(value) == PointState::pending)
+  // The device cannot end while a list is being handed over, so its values fail only afterwards.
+  while (query(value) == PointState::pending && !core_->is_dead()) {
     core_->sleep(progress_, value.value, std::chrono::seconds(1));
+  }
 }
 
 void GpuTimeline::will_fail(TimelineValue value, ListFailure failure) {

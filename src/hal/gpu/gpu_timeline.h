@@ -22,7 +22,7 @@ class GpuTimeline final : public Timeline {
   Failure failure(TimelineValue value) const override;
   std::shared_ptr<const Damage> damage(TimelineValue value) const override;
   PointState wait(TimelineValue value, sync::Deadline deadline) const override;
-  // Sleeps in the driver, and lets no scheduler know.
+  // Sleeps in the driver, and lets no scheduler know. Returns early where the device is dead.
   void wait_unseen(TimelineValue value) const;
 
   // Whether the value is known to be resolved, without asking the driver.
