@@ -91,6 +91,13 @@ class StubDriver : public ::testing::Test {
     EXPECT_EQ(calls_.cuDevicePrimaryCtxRelease(0), CUDA_SUCCESS);
   }
 
+  // What a reset() leaves behind cannot be closed.
+  void leave() {
+    CUcontext current = nullptr;
+    EXPECT_EQ(calls_.cuCtxPopCurrent(&current), CUDA_SUCCESS);
+    context_ = nullptr;
+  }
+
   testing::StubControl& stub() { return *stub_; }
   const Calls& cuda() const { return calls_; }
   CUcontext context() const { return context_; }
@@ -826,6 +833,23 @@ TEST_F(StubDriver, a_planned_fault_is_sticky) {
   EXPECT_EQ(cuda().cuMemHostAlloc(&address, 64, 0), CUDA_ERROR_ILLEGAL_ADDRESS);
   CUstream made = nullptr;
   EXPECT_EQ(cuda().cuStreamCreate(&made, CU_STREAM_NON_BLOCKING), CUDA_ERROR_ILLEGAL_ADDRESS);
+}
+
+TEST_F(StubDriver, a_driver_that_has_shut_down_drops_its_work_and_answers_nothing_else) {
+  auto* const word = pinned<uint32_t>(1);
+  const CUstream on = stream();
+  stub().hold(on);
+  EXPECT_EQ(launch(function("affine_word"), {address_of(word), 0, 5}, on), CUDA_SUCCESS);
+  stub().shut_down();
+  EXPECT_EQ(cuda().cuStreamQuery(on), CUDA_ERROR_DEINITIALIZED);
+  EXPECT_EQ(cuda().cuCtxPushCurrent(context()), CUDA_ERROR_DEINITIALIZED);
+  int count = 0;
+  EXPECT_EQ(cuda().cuDeviceGetCount(&count), CUDA_ERROR_DEINITIALIZED);
+  stub().drain();
+  EXPECT_EQ(*word, 0U);
+  stub().reset();
+  EXPECT_EQ(cuda().cuDeviceGetCount(&count), CUDA_SUCCESS);
+  leave();
 }
 
 TEST_F(StubDriver, what_is_not_given_back_is_counted) {

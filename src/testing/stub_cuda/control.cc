@@ -28,6 +28,7 @@ class Control final : public StubControl {
     held->calls.clear();
     held->synchronising.clear();
     held->violations.clear();
+    held->has_shut_down = false;
     held->devices.assign(1, Device());
     release_locked(*held, nullptr);
   }
@@ -122,6 +123,8 @@ class Control final : public StubControl {
     std::erase_if(kinds, [](const auto& kind) { return kind.second == 0; });
     return kinds;
   }
+
+  StubGraphShape latest_graph() const override { return Held()->latest_graph; }
 
   uint64_t calls(const std::string& call) const override {
     check_name(call);

@@ -284,6 +284,9 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
     ++made->nodes[index.at(to)].waits;
   }
   if (order_of(*made).size() < made->nodes.size()) return CUDA_ERROR_INVALID_VALUE;  // a cycle
+  const auto is_root = [](const GraphExec::Node& node) { return node.waits == 0; };
+  held->latest_graph = {made->nodes.size(), found->edges.size(),
+                        static_cast<size_t>(std::ranges::count_if(made->nodes, is_root))};
   *exec = held->execs.add(std::move(made));
   return CUDA_SUCCESS;
 }

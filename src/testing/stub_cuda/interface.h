@@ -57,6 +57,14 @@ struct StubDevice {
   std::map<int, int> attributes{};  // CU_DEVICE_ATTRIBUTE_* that differ from the defaults
 };
 
+// An executable graph.
+struct StubGraphShape {
+  size_t nodes = 0;
+  size_t edges = 0;
+  size_t roots = 0;  // nodes that wait for no other
+  friend bool operator==(const StubGraphShape&, const StubGraphShape&) = default;
+};
+
 // The driver as tests steer it: one for the process, shared by whoever loads the library.
 // Thread-safe.
 //
@@ -84,7 +92,7 @@ class StubControl {
   // As if the hardware failed: the device's context has this error from now on.
   virtual void lose(int device, int result) = 0;
   // As the driver at the end of a process: work in flight is dropped, and every call returns
-  // CUDA_ERROR_DEINITIALIZED, for good. At exit: in a handler that the first cuInit registered.
+  // CUDA_ERROR_DEINITIALIZED until reset(). At exit: in a handler that the first cuInit registered.
   virtual void shut_down() = 0;
   virtual void shut_down_at_exit() = 0;
 
@@ -100,6 +108,8 @@ class StubControl {
   // How many of each kind callers have and did not give back; kinds without any are left out.
   // "context" counts each time that one was retained.
   virtual std::map<std::string, size_t> live() const = 0;
+  // Of the latest that was instantiated.
+  virtual StubGraphShape latest_graph() const = 0;
 
   // How often this entry point was called, failed calls included.
   virtual uint64_t calls(const std::string& call) const = 0;

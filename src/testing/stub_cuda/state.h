@@ -216,6 +216,7 @@ struct State {
   std::map<std::string, uint64_t, std::less<>> synchronising;
   std::map<std::string, std::vector<Failing>, std::less<>> failing;
   std::vector<std::string> violations;
+  StubGraphShape latest_graph;
 
   State();
   ~State();
