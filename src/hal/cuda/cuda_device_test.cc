@@ -233,8 +233,9 @@ TEST_F(CudaDeviceTest, an_old_driver_and_missing_entry_points_are_refused_by_nam
 TEST_F(CudaDeviceTest, the_registry_opens_it_by_name) {
   const testing::Variable driver("HOLDFAST_CUDA_DRIVER", testing::stub_cuda_path().c_str());
   set_three_devices();
-  EXPECT_EQ(open_device("cuda").or_raise()->info().name, "cuda:0");
-  EXPECT_EQ(open_device("cuda:h200").or_raise()->info().name, "cuda:2");
+  // Whatever HOLDFAST_VALIDATE puts around it.
+  EXPECT_THAT(open_device("cuda").or_raise()->info().name, HasSubstr("cuda:0"));
+  EXPECT_THAT(open_device("cuda:h200").or_raise()->info().name, HasSubstr("cuda:2"));
   const auto unknown = open_device("cuda:radeon");
   ASSERT_FALSE(unknown.ok());
   EXPECT_THAT(unknown.failure().message(), HasSubstr("cuda:2 (NVIDIA H200)"));
