@@ -91,7 +91,7 @@ function(holdfast_add_shards target left_out)
   set(label quick)
   if(HOLDFAST_SANITIZE)
     set(label sanitize)
-    string(APPEND filter ":*vulkan_adversary:*on_vulkan*:VulkanLayers.*:*cuda_adversary:*on_cuda*")
+    string(APPEND filter ":*vulkan_adversary:*on_vulkan*:VulkanLayers.*:*cuda_adversary:*computes_on_cuda:*twice_on_cuda")
   endif()
   if(HOLDFAST_SANITIZE MATCHES "address" AND NOT HOLDFAST_SANITIZE_ALL)
     # What other compilers do with all bodies is not our code, and no instrumented code runs.

@@ -116,8 +116,10 @@ void AdversaryCore::scribble_new_lives(size_t queue, const AdversaryList& list,
       number = number_locked(*allocation.buffer());
     }
     if (unreachable) {
+      // Lists hold what they bind, but an ablation may take that from this one too.
+      const Ref<Allocation> whole = Allocation::unseen(allocation.buffer());
       CommandList fill(inner_->info(), "scribble");
-      fill.fill(Allocation::unseen(allocation.buffer()), life, std::byte{kScribble}, "scribble");
+      fill.fill(whole, life, std::byte{kScribble}, "scribble");
       // Memory that cannot be scribbled over stays as it is: less hostile, never wrong.
       (void)run_now(queue, fill, nullptr, nullptr);
     }
