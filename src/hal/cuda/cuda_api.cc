@@ -17,9 +17,10 @@ namespace {
 constexpr int kOldestVersion = 12000;
 constexpr const char* kInstall = "Install NVIDIA's driver 525 or newer";
 
-constexpr std::string_view kOptional[] = {"cuStreamWriteValue64", "cuStreamWaitValue64",
-                                          "cuGraphAddDependencies", "cuMemPoolTrimTo",
-                                          "cuFuncGetParamInfo"};
+constexpr std::string_view kOptional[] = {
+    "cuStreamWriteValue64", "cuStreamWaitValue64",  "cuGraphAddDependencies", "cuMemPoolTrimTo",
+    "cuFuncGetParamInfo",   "cuStreamIsCapturing",  "cuCtxGetCurrent",        "cuEventQuery",
+    "cuMemGetInfo",         "cuMemPoolSetAttribute"};
 
 using GetProcAddress = cu::CUresult (*)(const char* symbol, void** address, int version,
                                         uint64_t flags, int* status);

@@ -23,6 +23,7 @@ inline constexpr CUresult CUDA_ERROR_INVALID_VALUE = 1;
 inline constexpr CUresult CUDA_ERROR_OUT_OF_MEMORY = 2;
 inline constexpr CUresult CUDA_ERROR_NOT_INITIALIZED = 3;
 inline constexpr CUresult CUDA_ERROR_DEINITIALIZED = 4;
+inline constexpr CUresult CUDA_ERROR_DEVICE_UNAVAILABLE = 46;
 inline constexpr CUresult CUDA_ERROR_NO_DEVICE = 100;
 inline constexpr CUresult CUDA_ERROR_INVALID_DEVICE = 101;
 inline constexpr CUresult CUDA_ERROR_INVALID_IMAGE = 200;
@@ -31,6 +32,8 @@ inline constexpr CUresult CUDA_ERROR_NO_BINARY_FOR_GPU = 209;
 inline constexpr CUresult CUDA_ERROR_ECC_UNCORRECTABLE = 214;
 inline constexpr CUresult CUDA_ERROR_INVALID_PTX = 218;
 inline constexpr CUresult CUDA_ERROR_NVLINK_UNCORRECTABLE = 220;
+inline constexpr CUresult CUDA_ERROR_JIT_COMPILER_NOT_FOUND = 221;
+inline constexpr CUresult CUDA_ERROR_UNSUPPORTED_PTX_VERSION = 222;
 inline constexpr CUresult CUDA_ERROR_CONTAINED = 226;
 inline constexpr CUresult CUDA_ERROR_INVALID_HANDLE = 400;
 inline constexpr CUresult CUDA_ERROR_NOT_FOUND = 500;
@@ -240,8 +243,8 @@ static_assert(sizeof(CUgraphEdgeData) == 8);
 inline constexpr unsigned char CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC = 1;
 inline constexpr unsigned char CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1;
 
-// Every entry point that Holdfast calls: name, the version of CUDA whose interface is meant, and
-// the parameters. Results are CUresult.
+// Every entry point that Holdfast and its tests call: name, the version of CUDA whose interface is
+// meant, and the parameters. Results are CUresult.
 // clang-format off
 #define HOLDFAST_CUDA_CALLS(X)                                                                    \
   X(cuInit, 2000, (unsigned flags))                                                               \
@@ -262,6 +265,7 @@ inline constexpr unsigned char CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC = 1;
   X(cuStreamDestroy, 4000, (CUstream stream))                                                     \
   X(cuStreamQuery, 2000, (CUstream stream))                                                       \
   X(cuStreamSynchronize, 2000, (CUstream stream))                                                 \
+  X(cuStreamIsCapturing, 10000, (CUstream stream, int* status))                                   \
   X(cuStreamWaitEvent, 3020, (CUstream stream, CUevent event, unsigned flags))                    \
   X(cuStreamWriteValue64, 11070,                                                                  \
     (CUstream stream, CUdeviceptr address, uint64_t value, unsigned flags))                       \

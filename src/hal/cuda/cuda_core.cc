@@ -23,6 +23,8 @@ constexpr uint32_t kDisappointments = 64;
 constexpr int kYields = 400;
 constexpr sync::Duration kFirstNap = std::chrono::microseconds(10);
 constexpr sync::Duration kLongestNap = std::chrono::microseconds(200);
+// Of pinned memory that waits for an idle moment; more is freed at once, which waits for the GPU.
+constexpr Bytes kMostKeptPinned = 256_MiB;
 // Counters of different streams lie in different cache lines.
 constexpr size_t kCounterStride = 128;
 constexpr size_t kCountersPerBlock = 512;
@@ -54,6 +56,7 @@ ErrorCode code_of(cu::CUresult result) {
   switch (result) {
     case cu::CUDA_ERROR_OUT_OF_MEMORY: return ErrorCode::out_of_memory;
     case cu::CUDA_ERROR_NOT_SUPPORTED:
+    case cu::CUDA_ERROR_UNSUPPORTED_PTX_VERSION:
     case cu::CUDA_ERROR_NO_BINARY_FOR_GPU: return ErrorCode::unsupported;
     case cu::CUDA_ERROR_INVALID_IMAGE:
     case cu::CUDA_ERROR_INVALID_PTX:
@@ -63,6 +66,8 @@ ErrorCode code_of(cu::CUresult result) {
     case cu::CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES:
     case cu::CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE:
     case cu::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED: return ErrorCode::usage;
+    case cu::CUDA_ERROR_DEVICE_UNAVAILABLE:
+    case cu::CUDA_ERROR_JIT_COMPILER_NOT_FOUND:
     case cu::CUDA_ERROR_NO_DEVICE:
     case cu::CUDA_ERROR_SYSTEM_NOT_READY:
     case cu::CUDA_ERROR_NOT_PERMITTED: return ErrorCode::environment;
@@ -265,6 +270,19 @@ Failure CudaCore::check(cu::CUresult result, std::string_view what) const {
     return Failure(code_of(result),
                    fmt::format("device '{}': {}: {}", name, what, api->describe(result)));
   }
+  // Some calls have given such answers on a device that went on working, and what it runs may then
+  // still touch memory.
+  if (result != cu::CUDA_ERROR_DEINITIALIZED && memory_stream_ != nullptr) {
+    const cu::CUresult confirmed = cu.cuStreamQuery(memory_stream_);
+    if (confirmed == cu::CUDA_SUCCESS || confirmed == cu::CUDA_ERROR_NOT_READY) {
+      return Failure(ErrorCode::execution,
+                     fmt::format("device '{}': {}: {}", name, what, api->describe(result)));
+    }
+  }
+  return lose_by(result);
+}
+
+Failure CudaCore::lose_by(cu::CUresult result) const {
   // Once the device is dead, the lists that it had may be gone.
   const sync::Lock lock(loss_mutex_);
   if (is_dead()) return stop_cause();
@@ -329,6 +347,7 @@ Result<CudaCore::Counter> CudaCore::take_counter() {
 }
 
 void CudaCore::give_counter(const Counter& counter) noexcept {
+  if (forked()) return;
   try {
     const sync::Lock lock(counters_mutex_);
     spare_counters_.push_back(counter);
@@ -416,6 +435,7 @@ Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, c
         : CudaObject(of), counter(written) {}
     ~Mark() override {
       give_back();
+      core()->forget_mark(progress);
       core()->give_counter(counter);
     }
     void destroy_native() noexcept override {
@@ -424,8 +444,9 @@ Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, c
     Counter counter;
     CudaProgress progress;
   };
-  auto made = std::make_shared<Mark>(core, counter);
+  auto made = std::make_shared<Mark>(core, taken.value());
   CudaProgress& progress = made->progress;
+  progress.is_native = true;
   progress.stream = stream;
   progress.counter = counter.host;
   progress.counter_address = counter.address;
@@ -438,28 +459,37 @@ Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, c
       return failure;
     }
   }
-  if (Failure failure = core->write_counter(stream, progress, counter.last)) {
-    made->counter.last = counter.last - 1;
-    return failure;
+  {
+    const sync::LeafLock lock(core->marks_mutex_);
+    core->marks_.push_back(&progress);
   }
+  core->note_shared_counter();
+  if (Failure failure = core->write_counter(stream, progress, counter.last)) return failure;
+  made->counter.last = counter.last;
   progress.started.store(counter.last);
   return Marked{std::shared_ptr<CudaProgress>(made, &progress), counter.last};
 }
 
 void CudaCore::examine(const CudaProgress& progress) const noexcept {
   const Current current(*this);
-  const cu::CUresult result = cu.cuStreamQuery(progress.stream);
-  if (result == cu::CUDA_SUCCESS || result == cu::CUDA_ERROR_NOT_READY) return;
+  // A native stream may be gone; its context is that of ours.
+  const cu::CUstream asked = progress.is_native ? memory_stream_ : progress.stream;
+  const auto works = [&] {
+    const cu::CUresult result = cu.cuStreamQuery(asked);
+    return result == cu::CUDA_SUCCESS || result == cu::CUDA_ERROR_NOT_READY;
+  };
   try {
-    (void)check(result, "its progress cannot be asked");
+    if (current.failure() || works() || works()) return;
+    (void)lose_by(cu.cuStreamQuery(asked));
   } catch (...) {  // no memory for the words: asked again
   }
 }
 
 std::optional<uint64_t> CudaCore::read(const GpuProgress& progress) const noexcept {
   const auto& ours = static_cast<const CudaProgress&>(progress);
-  uint64_t now = ours.counter->load(std::memory_order_acquire);
+  // In this order: the counter is then never behind what was seen.
   const uint64_t seen = progress.seen.load(std::memory_order_acquire);
+  uint64_t now = ours.counter->load(std::memory_order_acquire);
   if (!has_memory_operations) {
     // The stream writes the low half alone.
     now = (seen & ~uint64_t{0xffffffff}) | (now & 0xffffffff);
@@ -517,7 +547,7 @@ Result<CudaCore::Memory> CudaCore::allocate_device(Bytes size, std::string_view 
 }
 
 Result<CudaCore::Memory> CudaCore::allocate_pinned(Bytes size, std::string_view what) {
-  free_kept_pinned();
+  free_kept_pinned(kMostKeptPinned);
   {
     const sync::LeafLock lock(pinned_mutex_);
     for (Memory& kept : kept_pinned_) {
@@ -529,12 +559,16 @@ Result<CudaCore::Memory> CudaCore::allocate_pinned(Bytes size, std::string_view 
     }
   }
   void* host = nullptr;
-  if (Failure failure =
-          check(cu.cuMemHostAlloc(&host, size.value,
-                                  cu::CU_MEMHOSTALLOC_PORTABLE | cu::CU_MEMHOSTALLOC_DEVICEMAP),
-                what)) {
-    return failure;
+  const auto attempt = [&] {
+    return cu.cuMemHostAlloc(&host, size.value,
+                             cu::CU_MEMHOSTALLOC_PORTABLE | cu::CU_MEMHOSTALLOC_DEVICEMAP);
+  };
+  cu::CUresult result = attempt();
+  if (result == cu::CUDA_ERROR_OUT_OF_MEMORY) {
+    free_kept_pinned(Bytes{});
+    result = attempt();
   }
+  if (Failure failure = check(result, what)) return failure;
   Memory made{0, static_cast<std::byte*>(host), size};
   if (Failure failure = check(cu.cuMemHostGetDevicePointer(&made.address, host, 0), what)) {
     (void)cu.cuMemFreeHost(host);
@@ -555,43 +589,7 @@ void CudaCore::free(const Memory& memory) noexcept {
     (void)cu.cuMemFreeHost(memory.host);
     return;
   }
-  free_kept_pinned();
-}
-
-Result<CudaCore::Memory> CudaCore::import(void* data, Bytes size, std::string_view what) {
-  Memory made{0, static_cast<std::byte*>(data), size};
-  const auto reachable = [&](void* at) {
-    cu::CUdeviceptr address = 0;
-    return cu.cuMemHostGetDevicePointer(&address, at, 0) == cu::CUDA_SUCCESS;
-  };
-  const sync::Lock lock(registered_mutex_);
-  for (Registered& known : registered_) {
-    if (made.host < known.begin || made.host + size.value > known.begin + known.size.value) {
-      continue;
-    }
-    if (Failure failure = check(cu.cuMemHostGetDevicePointer(&made.address, data, 0), what)) {
-      return failure;
-    }
-    ++known.imports;
-    return made;
-  }
-  const cu::CUresult result = cu.cuMemHostRegister(
-      data, size.value, cu::CU_MEMHOSTREGISTER_PORTABLE | cu::CU_MEMHOSTREGISTER_DEVICEMAP);
-  const bool by_others = result == cu::CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
-                         reachable(made.host) && reachable(made.host + size.value - 1);
-  if (result == cu::CUDA_SUCCESS) {
-    registered_.push_back({made.host, size, 1});
-  } else if (!by_others) {
-    return check(result, what);
-  }
-  if (Failure failure = check(cu.cuMemHostGetDevicePointer(&made.address, data, 0), what)) {
-    if (!by_others) {
-      (void)cu.cuMemHostUnregister(data);
-      registered_.pop_back();
-    }
-    return failure;
-  }
-  return made;
+  free_kept_pinned(kMostKeptPinned);
 }
 
 Result<CudaCore::Memory> CudaCore::import_address(cu::CUdeviceptr address, Bytes size,
@@ -625,29 +623,32 @@ Result<CudaCore::Memory> CudaCore::import_address(cu::CUdeviceptr address, Bytes
   return Memory{address, nullptr, size};
 }
 
-void CudaCore::end_import(const Memory& memory) noexcept {
-  const sync::Lock lock(registered_mutex_);
-  for (Registered& known : registered_) {
-    if (memory.host < known.begin || memory.host >= known.begin + known.size.value) continue;
-    if (--known.imports > 0) return;
-    (void)cu.cuMemHostUnregister(known.begin);
-    std::swap(known, registered_.back());
-    registered_.pop_back();
-    return;
-  }
-}
-
-void CudaCore::free_kept_pinned() noexcept {
+void CudaCore::free_kept_pinned(Bytes most) noexcept {
   for (;;) {
     Memory memory;
     {
       const sync::LeafLock lock(pinned_mutex_);
-      if (kept_pinned_.empty() || !seems_idle()) return;
+      Bytes kept{};
+      for (const Memory& one : kept_pinned_) kept += one.size;
+      if (kept_pinned_.empty() || (kept <= most && !seems_idle())) return;
       memory = kept_pinned_.back();
       kept_pinned_.pop_back();
     }
     (void)cu.cuMemFreeHost(memory.host);
   }
+}
+
+bool CudaCore::others_are_done() const noexcept {
+  const sync::LeafLock lock(marks_mutex_);
+  return std::all_of(marks_.begin(), marks_.end(), [](const CudaProgress* mark) {
+    const auto now = static_cast<uint32_t>(mark->counter->load(std::memory_order_acquire));
+    return static_cast<int32_t>(now - static_cast<uint32_t>(mark->started.load())) >= 0;
+  });
+}
+
+void CudaCore::forget_mark(const CudaProgress& progress) noexcept {
+  const sync::LeafLock lock(marks_mutex_);
+  std::erase(marks_, &progress);
 }
 
 void CudaCore::begin_closing() noexcept {
@@ -674,7 +675,10 @@ void CudaCore::finish_closing() noexcept {
     events_mutex_.assert_held();  // nobody else is left
     for (const cu::CUevent event : spare_events_) (void)cu.cuEventDestroy(event);
     counters_mutex_.assert_held();
-    for (const Memory& block : counter_blocks_) (void)cu.cuMemFreeHost(block.host);
+    // A native stream that was told of a counter may still look at it, or write it.
+    if (!counters_shared_.load()) {
+      for (const Memory& block : counter_blocks_) (void)cu.cuMemFreeHost(block.host);
+    }
   }
   (void)cu.cuDevicePrimaryCtxRelease(device);
 }

@@ -38,12 +38,12 @@ struct CudaProgress : GpuProgress {
   std::atomic<uint64_t>* counter = nullptr;  // in host memory that the device reaches
   cu::CUdeviceptr counter_address = 0;
   cu::CUevent event = nullptr;  // recorded where others are to wait; null: wait for the stream
+  bool is_native = false;       // the stream is others', and may be gone
   // How often the counter was found behind since the driver was last asked how the stream is.
   mutable std::atomic<uint32_t> disappointments{0};
 
   // What the driver has and is not known to be done with: to name it, should the device be lost.
-  // Each Work outlives its value's resolution, which comes after the entry is taken out or the
-  // device is lost.
+  // A Work is there until its value is resolved; entries of resolved values are not looked at.
   struct Given {
     uint64_t value = 0;
     const Work* work = nullptr;
@@ -97,7 +97,7 @@ class CudaCore final : public GpuCore {
   mutable CudaProfiler profiler;
 
   // Passes a driver's answer on. None for success. After an answer that says that the device or its
-  // context can do nothing any more, the device is lost.
+  // context can do nothing any more, and a second one that confirms it, the device is lost.
   Failure check(cu::CUresult result, std::string_view what) const;
 
   // A new stream with its counter; lives as long as the core. Before the first list is started.
@@ -108,28 +108,29 @@ class CudaCore final : public GpuCore {
     std::shared_ptr<CudaProgress> progress;
     uint64_t value = 0;
   };
+  void note_shared_counter() const noexcept { counters_shared_.store(true); }
   static Result<Marked> mark(const std::shared_ptr<CudaCore>& core, cu::CUstream stream,
                              std::string_view what);
-  // Makes a stream wait for the counter to have this value.
+  // Makes a stream, one of ours or a native one, wait for the counter to have this value.
+  // Waits between streams are for counters that work already given to the driver will write, so
+  // that no order of hardware queues can make them wait for each other.
   Failure make_wait(cu::CUstream stream, const CudaProgress& progress, uint64_t value,
                     std::string_view what) const;
   // The stream writes the counter, after what it has by now.
   Failure write_counter(cu::CUstream stream, const CudaProgress& progress, uint64_t value) const;
 
-  // Memory, with the context current. None of these waits for work of a queue. Pinned memory that
-  // is freed while lists are in flight is kept for later buffers of its size, or until nothing is,
-  // since the driver waits for all work to free it.
+  // Memory, with the context current. Device memory is neither allocated nor freed by waiting for
+  // work of a queue. Pinned memory that is freed while lists are in flight is kept for later buffers
+  // of its size, or until nothing is, since the driver waits for all work to free it; there is a
+  // bound to what is kept.
   struct Memory {
     cu::CUdeviceptr address = 0;
     std::byte* host = nullptr;  // null where the host cannot reach it
     Bytes size{};
+    bool registered = false;  // an import that is known to the driver because of us
   };
   Result<Memory> allocate(Bytes size, MemoryKind kind, std::string_view what);
   void free(const Memory& memory) noexcept;
-  // Host memory for the device to use in place. It may be given several times, or have been made
-  // known to the driver by others.
-  Result<Memory> import(void* data, Bytes size, std::string_view what);
-  void end_import(const Memory& memory) noexcept;
   // Memory of this GPU, for the device to use where it is; there is nothing to end.
   Result<Memory> import_address(cu::CUdeviceptr address, Bytes size, std::string_view what) const;
 
@@ -137,6 +138,7 @@ class CudaCore final : public GpuCore {
 
  protected:
   std::optional<uint64_t> read(const GpuProgress& progress) const noexcept override;
+  bool others_are_done() const noexcept override;
   void begin_closing() noexcept override;
   void finish_closing() noexcept override;
 
@@ -147,9 +149,12 @@ class CudaCore final : public GpuCore {
   // Asks the driver whether the stream still works.
   void examine(const CudaProgress& progress) const noexcept;
   std::string suspects() const;
+  Failure lose_by(cu::CUresult result) const;
   Result<Memory> allocate_device(Bytes size, std::string_view what);
   Result<Memory> allocate_pinned(Bytes size, std::string_view what);
-  void free_kept_pinned() noexcept;
+  // Frees it if nothing is in flight, and what is beyond `most` in any case.
+  void free_kept_pinned(Bytes most) noexcept;
+  void forget_mark(const CudaProgress& progress) noexcept;
 
   bool retained_ = false;
   cu::CUstream memory_stream_ = nullptr;
@@ -170,6 +175,12 @@ class CudaCore final : public GpuCore {
   Result<cu::CUevent> take_event(std::string_view what) const;
   void give_event(cu::CUevent event) const noexcept;
 
+  // Native streams' marks that are not known to be reached, each with the value it will have.
+  mutable sync::LeafMutex marks_mutex_;  // guards marks_
+  std::vector<const CudaProgress*> marks_ HOLDFAST_GUARDED_BY(marks_mutex_);
+  // Whether a native stream was ever told of a counter: it may then be used whatever we know.
+  mutable std::atomic<bool> counters_shared_{false};
+
   mutable sync::Mutex events_mutex_;  // guards spare_events_
   mutable std::vector<cu::CUevent> spare_events_ HOLDFAST_GUARDED_BY(events_mutex_);
   sync::Mutex counters_mutex_;  // guards the three below
@@ -178,15 +189,7 @@ class CudaCore final : public GpuCore {
   std::deque<Counter> spare_counters_ HOLDFAST_GUARDED_BY(counters_mutex_);
 
   mutable sync::Mutex loss_mutex_;  // held while what ended the device is put into words
-  // Ranges that the driver knows from us, with how many imports use each.
-  struct Registered {
-    std::byte* begin = nullptr;
-    Bytes size{};
-    size_t imports = 0;
-  };
-  sync::Mutex registered_mutex_;  // guards registered_, and held while the driver is told
-  std::vector<Registered> registered_ HOLDFAST_GUARDED_BY(registered_mutex_);
-  sync::LeafMutex pinned_mutex_;  // guards kept_pinned_
+  sync::LeafMutex pinned_mutex_;    // guards kept_pinned_
   std::vector<Memory> kept_pinned_ HOLDFAST_GUARDED_BY(pinned_mutex_);
 };
 

@@ -105,6 +105,16 @@ Result<Point> CudaDevice::point_of_native(void* native_stream, std::string name)
   return while_open([&]() -> Result<Point> {
     const CudaCore::Current current(*core_);
     if (Failure failure = current.failure()) return failure;
+    int capturing = 0;
+    const auto stream = static_cast<cu::CUstream>(native_stream);
+    if (core_->cu.cuStreamIsCapturing != nullptr &&
+        core_->cu.cuStreamIsCapturing(stream, &capturing) == cu::CUDA_SUCCESS && capturing != 0) {
+      return Failure(
+          ErrorCode::usage,
+          fmt::format("the CUstream of the Point '{}' is being captured: nothing runs on "
+                      "it now; end the capture first",
+                      name));
+    }
     Result<CudaCore::Marked> marked =
         CudaCore::mark(core_, static_cast<cu::CUstream>(native_stream),
                        fmt::format("no Point '{}' of a CUstream", name));
@@ -134,6 +144,7 @@ Failure CudaDevice::make_native_wait(void* native_stream, const Point& point) {
   }
   const CudaCore::Current current(*core_);
   if (Failure failure = current.failure()) return failure;
+  core_->note_shared_counter();
   return core_->make_wait(static_cast<cu::CUstream>(native_stream),
                           static_cast<const CudaProgress&>(timeline->progress()), point.value.value,
                           "a CUstream cannot wait for a list");

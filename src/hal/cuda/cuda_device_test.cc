@@ -290,8 +290,33 @@ TEST_F(CudaDeviceTest, imports_share_a_registration_and_end_it_with_the_last) {
   const auto refused = import(0, 8192);
   ASSERT_FALSE(refused.ok());
   EXPECT_THAT(refused.failure().message(),
-              AllOf(HasSubstr("'external'"), HasSubstr("ALREADY_REGISTERED")));
+              AllOf(HasSubstr("'external'"), HasSubstr("import all of it at once")));
   EXPECT_EQ(deleted, 3);
+}
+
+TEST_F(CudaDeviceTest, imports_in_one_page_share_its_registration) {
+  open();
+  alignas(4096) static std::array<std::byte, 4096> page;
+  auto first = device().import_buffer({page.data(), 64_B, {}, "first"}).or_raise();
+  auto second = device().import_buffer({page.data() + 64, 64_B, {}, "second"}).or_raise();
+  EXPECT_EQ(stub().calls("cuMemHostRegister"), 1U);
+  first.reset();
+  EXPECT_EQ(stub().calls("cuMemHostUnregister"), 0U);
+  second.reset();
+  EXPECT_EQ(stub().calls("cuMemHostUnregister"), 1U);
+}
+
+TEST_F(CudaDeviceTest, an_import_on_two_devices_is_known_until_both_are_done_with_it) {
+  open();
+  const Ref<CudaDevice> another = CudaDevice::open(options()).or_raise();
+  alignas(4096) static std::array<std::byte, 4096> page;
+  auto here = device().import_buffer({page.data(), {page.size()}, {}, "here"}).or_raise();
+  auto there = another->import_buffer({page.data(), {page.size()}, {}, "there"}).or_raise();
+  EXPECT_EQ(stub().calls("cuMemHostRegister"), 1U);
+  here.reset();
+  EXPECT_EQ(stub().calls("cuMemHostUnregister"), 0U);
+  there.reset();
+  EXPECT_EQ(stub().calls("cuMemHostUnregister"), 1U);
 }
 
 TEST_F(CudaDeviceTest, memory_that_others_registered_is_imported_and_stays_registered) {

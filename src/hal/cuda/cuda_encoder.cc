@@ -51,7 +51,7 @@ class Launching {
   }
 
   Failure refused(cu::CUresult result, const Command& command, std::string_view what) const {
-    const Failure failure =
+    Failure failure =
         core_.check(result, fmt::format("{}, {}, was refused", what, work_.describe(command)));
     if (failure.code() == ErrorCode::device_lost || !launched_) return failure;
     return Failure(ErrorCode::execution, failure.message());
@@ -69,6 +69,7 @@ class Launching {
                                  d.threads.x, d.threads.y, d.threads.z, d.pipeline.shared_memory(),
                                  stream_, nullptr, arguments.extra);
     if (result != cu::CUDA_SUCCESS) {
+      if (before != nullptr) core_.profiler.give(before);
       return refused(result, command,
                      fmt::format("kernel '{}' with {} x {} x {} groups of {} x {} x {} threads",
                                  d.pipeline.name(), d.groups.x, d.groups.y, d.groups.z, d.threads.x,

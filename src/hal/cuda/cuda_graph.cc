@@ -20,7 +20,11 @@ constexpr size_t kMostOfOneShape = 16;
 // Shapes of which one list was seen.
 constexpr size_t kRemembered = 256;
 
-enum ShapeWord : uint64_t { kBarrier = 1, kDispatch, kCopy, kFill };
+// Words of a shape.
+constexpr uint64_t kBarrier = 1;
+constexpr uint64_t kDispatch = 2;
+constexpr uint64_t kCopy = 3;
+constexpr uint64_t kFill = 4;
 constexpr uint64_t kFromHost = 16;
 constexpr uint64_t kToHost = 32;
 
@@ -216,6 +220,7 @@ Failure CudaGraph::set(const CudaWork& work) {
       }
     }
     if (result != cu::CUDA_SUCCESS) {
+      at.content.clear();  // what the node has is not known
       return core()->check(result, fmt::format("no node for {}", work.describe(command)));
     }
   }

@@ -5,6 +5,12 @@
 #include "holdfast/hal/cuda/cuda_core.h"
 
 namespace holdfast::hal {
+namespace {
+
+// Lists that are profiled before what is done is looked for.
+constexpr size_t kPendingLists = 64;
+
+}  // namespace
 
 cu::CUevent CudaProfiler::record(const CudaCore& core, cu::CUstream stream) {
   cu::CUevent event = nullptr;
@@ -21,9 +27,20 @@ cu::CUevent CudaProfiler::record(const CudaCore& core, cu::CUstream stream) {
   return nullptr;
 }
 
-void CudaProfiler::add(const CudaProgress& progress, uint64_t value, std::vector<Timed> timed) {
+void CudaProfiler::give(cu::CUevent event) {
   const sync::Lock lock(mutex_);
-  pending_.push_back({&progress, value, std::move(timed)});
+  spare_.push_back(event);
+}
+
+void CudaProfiler::add(const CudaCore& core, const CudaProgress& progress, uint64_t value,
+                       std::vector<Timed> timed) {
+  size_t waiting = 0;
+  {
+    const sync::Lock lock(mutex_);
+    pending_.push_back({&progress, value, std::move(timed)});
+    waiting = pending_.size();
+  }
+  if (waiting % kPendingLists == 0) collect(core);
 }
 
 void CudaProfiler::collect(const CudaCore& core) {

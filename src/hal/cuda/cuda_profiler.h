@@ -27,8 +27,11 @@ class CudaProfiler {
 
   // An event that was recorded on the stream; null where the driver gives none.
   cu::CUevent record(const CudaCore& core, cu::CUstream stream);
-  // The events of a list, whose value the driver has.
-  void add(const CudaProgress& progress, uint64_t value, std::vector<Timed> timed);
+  // Of a launch that was refused.
+  void give(cu::CUevent event);
+  // The events of a list, whose value the driver has or will have. Collects, now and then.
+  void add(const CudaCore& core, const CudaProgress& progress, uint64_t value,
+           std::vector<Timed> timed);
   // Moves what is done to the profile.
   void collect(const CudaCore& core);
   void destroy(const CudaCore& core) noexcept;

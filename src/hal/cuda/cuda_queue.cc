@@ -99,6 +99,18 @@ Failure CudaQueue::hand_over(const Work& work, std::span<const Command* const> s
   const CudaCore::Current current(*core_);
   if (Failure failure = current.failure()) return failure;
   if (Failure failure = await(work)) return failure;
+  try {
+    return launch_and_signal(cuda, skipped, std::move(known));
+  } catch (...) {
+    // The list goes back to the caller, who may drop what the stream has been given of it.
+    (void)core_->cu.cuStreamSynchronize(progress_.stream);
+    throw;
+  }
+}
+
+Failure CudaQueue::launch_and_signal(const CudaWork& cuda, std::span<const Command* const> skipped,
+                                     ListFailure known) {
+  const Work& work = cuda.work();
   // Of a graph nobody can tell how long each kernel took.
   const bool one_launch =
       core_->uses_graphs && work.only == nullptr && skipped.empty() && !core_->profiler.enabled();
@@ -108,7 +120,7 @@ Failure CudaQueue::hand_over(const Work& work, std::span<const Command* const> s
     launched = launch(*core_, cuda, progress_.stream, skipped);
   }
   if (!launched.timed.empty()) {
-    core_->profiler.add(progress_, work.point.value.value, std::move(launched.timed));
+    core_->profiler.add(*core_, progress_, work.point.value.value, std::move(launched.timed));
   }
   // The driver's refusal of a list of which it has nothing; else the list ends as a failed one.
   if (launched.failure && !launched.any && launched.failure.code() != ErrorCode::execution) {

@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 
+#include "holdfast/hal/cuda/cuda_registrations.h"
 #include "holdfast/hal/deleter.h"
 #include "holdfast/hal/gpu/memory_share.h"
 
@@ -58,6 +59,14 @@ Failure check_module(const PipelineDesc& desc, const CudaModule& module, const C
   return {};
 }
 
+Result<CudaCore::Memory> import_host(const CudaCore& core, const ExternalMemory& memory,
+                                     std::string_view what) {
+  auto* const data = static_cast<std::byte*>(memory.data);
+  const Result<CudaRegistered> known = register_host_memory(core, data, memory.size, what);
+  if (!known) return known.failure();
+  return CudaCore::Memory{known.value().address, data, memory.size, known.value().owned};
+}
+
 }  // namespace
 
 Result<Ref<Buffer>> CudaBuffer::create(DeviceId device, const BufferDesc& desc,
@@ -87,7 +96,7 @@ Result<Ref<Buffer>> CudaBuffer::import(DeviceId device, ExternalMemory& memory,
   Result<CudaCore::Memory> native =
       memory.on_device
           ? core->import_address(reinterpret_cast<uint64_t>(memory.data), memory.size, what)
-          : core->import(memory.data, memory.size, what);
+          : import_host(*core, memory, what);
   if (!native) return native.failure();
   Ref<CudaBuffer> buffer(new CudaBuffer(device, memory.size, MemoryKind::device, memory.name, true,
                                         core, native.value()));
@@ -103,7 +112,7 @@ CudaBuffer::~CudaBuffer() {
 void CudaBuffer::destroy_native() noexcept {
   const CudaCore::Current current(*core());
   if (is_imported()) {
-    if (memory_.host != nullptr) core()->end_import(memory_);
+    if (memory_.registered) end_registration(*core(), memory_.host, memory_.size);
     return;
   }
   core()->free(memory_);
@@ -205,7 +214,23 @@ Result<Ref<Pipeline>> CudaPipeline::create(DeviceId device, PipelineDesc desc,
                                "threads, and not {}",
                                desc.name, most_threads, module->threads.count()));
   }
-  if (pipeline->shared_memory_ > kOrdinarySharedMemory) {
+  int declared = 0;  // by the code itself
+  if (Failure failure =
+          core->check(cu.cuFuncGetAttribute(&declared, cu::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES,
+                                            pipeline->function_),
+                      fmt::format("kernel '{}' cannot be loaded", desc.name))) {
+    return failure;
+  }
+  const auto in_all = pipeline->shared_memory_ + static_cast<uint32_t>(std::max(declared, 0));
+  if (pipeline->shared_memory_ > 0 && in_all > core->max_shared_memory) {
+    return Failure(ErrorCode::unsupported,
+                   fmt::format("kernel '{}': {} of memory for a group, {} of it declared in its "
+                               "code, are more than the {} that device '{}' has",
+                               desc.name, to_string(Bytes{in_all}),
+                               to_string(Bytes{static_cast<uint64_t>(declared)}),
+                               to_string(Bytes{core->max_shared_memory}), core->name));
+  }
+  if (pipeline->shared_memory_ > 0 && in_all > kOrdinarySharedMemory) {
     if (Failure failure =
             core->check(cu.cuFuncSetAttribute(pipeline->function_,
                                               cu::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
@@ -231,7 +256,7 @@ void CudaPipeline::destroy_native() noexcept {
 }
 
 Groups CudaPipeline::threads(std::span<const std::byte> parameters) const noexcept {
-  if (threads_.x != 0) return threads_;
+  if (threads_.count() != 0) return threads_;
   std::array<uint32_t, 3> said{};
   std::memcpy(said.data(), parameters.data() + threads_at_, sizeof said);
   return {said[0], said[1], said[2]};

@@ -90,11 +90,13 @@ class CudaWork {
 
 // The `extra` of a launch whose arguments are this block. Valid as long as it is not moved.
 struct CudaArguments {
+  // NOLINTBEGIN(performance-no-int-to-ptr): tags, which the driver has as pointers
   CudaArguments(CudaWork::ArgumentBlock& block, size_t bytes) noexcept
       : size(bytes),
         extra{reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_BUFFER_POINTER), block.data(),
               reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_BUFFER_SIZE), &size,
               reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_END)} {}
+  // NOLINTEND(performance-no-int-to-ptr)
   CudaArguments(const CudaArguments&) = delete;
   CudaArguments& operator=(const CudaArguments&) = delete;
 

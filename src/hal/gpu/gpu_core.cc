@@ -99,6 +99,7 @@ bool GpuCore::try_end() const noexcept {
   for (GpuProgress* progress : progress_) {
     if (look(*progress) < progress->started.load() && !dead_.load()) return false;
   }
+  if (!dead_.load() && !others_are_done()) return false;
   const sync::LeafLock lock(stop_mutex_);
   ended_.store(true, std::memory_order_release);
   return true;

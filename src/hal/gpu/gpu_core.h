@@ -130,8 +130,10 @@ class GpuCore {
   GpuCore() = default;
   // The value that the device has written; none where the driver cannot tell. Called within Use.
   virtual std::optional<uint64_t> read(const GpuProgress& progress) const noexcept = 0;
-  // The three parts of closing: before objects give their handles back, and after; both while
-  // nobody else is inside. Then what is left of the driver.
+  // Whether whatever else counts on the device, besides its queues, is done.
+  virtual bool others_are_done() const noexcept { return true; }
+  // The two parts of closing: before objects give their handles back, and after; both while
+  // nobody else is inside.
   virtual void begin_closing() noexcept {}
   virtual void finish_closing() noexcept = 0;
   // Before the first list is started; it lives as long as the core.

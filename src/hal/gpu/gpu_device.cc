@@ -67,8 +67,8 @@ void GpuDevice::drop(ExternalMemory& memory) { run_deleter(memory.deleter, memor
 
 Result<UniqueFd> GpuDevice::export_point(const Point& point) {
   // A device that wraps this one has timelines of its own.
-  const bool ours = point.timeline && point.timeline->device() == id() &&
-                    dynamic_cast<const GpuTimeline*>(point.timeline.get()) != nullptr;
+  const auto* const timeline = dynamic_cast<const GpuTimeline*>(point.timeline.get());
+  const bool ours = timeline != nullptr && timeline->is_of(*gpu_);
   if (!ours || !state_->watcher) return Device::export_point(point);
   return state_->watcher->watch(point);
 }

@@ -35,8 +35,8 @@ class VulkanCommands final : private VulkanObject {
   Result<VkDescriptorSet> descriptor_set(VkDescriptorSetLayout layout);
 
  private:
-  VulkanCommands(std::shared_ptr<VulkanCore> core, uint32_t family)
-      : VulkanObject(std::move(core)), family_(family) {}
+  VulkanCommands(const std::shared_ptr<VulkanCore>& core, uint32_t family)
+      : VulkanObject(core), family_(family) {}
   void destroy_native() noexcept override;
 
   uint32_t family_;

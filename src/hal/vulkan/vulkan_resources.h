@@ -25,9 +25,9 @@ class VulkanBuffer final : public Buffer, private VulkanObject {
 
  private:
   VulkanBuffer(DeviceId device, Bytes size, MemoryKind kind, std::string name, bool imported,
-               std::shared_ptr<VulkanCore> core, VulkanCore::Memory memory)
+               const std::shared_ptr<VulkanCore>& core, VulkanCore::Memory memory)
       : Buffer(device, size, kind, std::move(name), imported),
-        VulkanObject(std::move(core)),
+        VulkanObject(core),
         memory_(memory) {}
   void destroy_native() noexcept override;
 
@@ -51,9 +51,9 @@ class VulkanPipeline final : public Pipeline, private VulkanObject {
 
  private:
   VulkanPipeline(DeviceId device, const PipelineDesc& desc, BindingLimits limits,
-                 std::shared_ptr<VulkanCore> core)
+                 const std::shared_ptr<VulkanCore>& core)
       : Pipeline(device, desc.name, desc.bindings, desc.parameter_bytes, limits),
-        VulkanObject(std::move(core)) {}
+        VulkanObject(core) {}
   void destroy_native() noexcept override;
 
   VkPipeline handle_ = VK_NULL_HANDLE;

@@ -175,6 +175,13 @@ CUresult cuStreamDestroy(CUstream stream) {
   return CUDA_SUCCESS;
 }
 
+// The stub has no capture.
+CUresult cuStreamIsCapturing(CUstream, int* status) {
+  if (status == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *status = 0;
+  return CUDA_SUCCESS;
+}
+
 CUresult cuStreamQuery(CUstream stream) {
   const Held held;
   std::shared_ptr<Context> context;
