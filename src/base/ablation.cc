@@ -43,6 +43,9 @@ std::string_view ablation_token(Ablation ablation) {
     case Ablation::key_without_lengths: return "key-without-lengths";
     case Ablation::scratch_not_held: return "scratch-not-held";
     case Ablation::donated_while_seen: return "donated-while-seen";
+    case Ablation::graph_reused_in_flight: return "graph-reused-in-flight";
+    case Ablation::graph_keeps_stale_parameters: return "graph-keeps-stale-parameters";
+    case Ablation::graph_key_without_kernels: return "graph-key-without-kernels";
   }
   return "";
 }

@@ -45,17 +45,23 @@ enum class Ablation : unsigned {
   hash_without_equality,         // keys with equal hashes are taken to be equal
   key_without_lengths,           // the fields of a key follow each other without their lengths
   // Arrays
-  scratch_not_held,   // what an operation works in is not held
-  donated_while_seen  // a node takes its input's memory although others can see it
+  scratch_not_held,    // what an operation works in is not held
+  donated_while_seen,  // a node takes its input's memory although others can see it
+  // CUDA graphs
+  graph_reused_in_flight,        // an executable is taken although its last list is in flight
+  graph_keeps_stale_parameters,  // a node keeps the parameters that it had for the list before
+  graph_key_without_kernels      // the shape of a list does not name its kernels
 };
 
 #ifdef HOLDFAST_ABLATIONS
 
-inline constexpr unsigned kAblationCount = 28;
+inline constexpr unsigned kAblationCount = 31;
 // From this one on they are of the kernel cache; src/kernel/cache/ablations_test.cc kills them.
 inline constexpr Ablation kFirstKernelAblation = Ablation::kernel_key_by_name;
 // And from this one on of arrays; src/array/scenarios/ablations_test.cc does.
 inline constexpr Ablation kFirstArrayAblation = Ablation::scratch_not_held;
+// And from this one on of CUDA graphs; src/hal/cuda/cuda_graph_ablations_test.cc does.
+inline constexpr Ablation kFirstGraphAblation = Ablation::graph_reused_in_flight;
 // The kebab-case token of HOLDFAST_ABLATE.
 std::string_view ablation_token(Ablation ablation);
 

@@ -105,7 +105,8 @@ constexpr std::array kCases{
     AblationCase{Ablation::donated_while_seen, "mlx#3630: memory donated under a reader", kGiven,
                  "an array that somebody keeps was overwritten"},
 };
-static_assert(kCases.size() == kAblationCount - static_cast<size_t>(kFirstArrayAblation),
+static_assert(kCases.size() == static_cast<size_t>(kFirstGraphAblation) -
+                                   static_cast<size_t>(kFirstArrayAblation),
               "every ablation of arrays has a scenario that kills it");
 
 void PrintTo(const AblationCase& ablation, std::ostream* out) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "holdfast/base/ablation.h"
+
 namespace holdfast::hal {
 namespace {
 
@@ -196,6 +198,7 @@ Failure CudaGraph::set(const CudaWork& work) {
   for (const Command& command : work.commands()) {
     if (!is_node(command)) continue;
     Node& at = *node++;
+    if (ablated(Ablation::graph_keeps_stale_parameters) && &at == &nodes_.back()) continue;
     cu::CUresult result = cu::CUDA_SUCCESS;
     switch (command.kind) {
       case CommandKind::dispatch: {
@@ -267,7 +270,9 @@ std::optional<CudaGraphShape> CudaGraphs::shape_of(const CudaWork& work) const {
           return std::nullopt;
         }
         shape.words.push_back(kDispatch);
-        shape.words.push_back(command.pipeline_id.value);
+        if (!ablated(Ablation::graph_key_without_kernels)) {
+          shape.words.push_back(command.pipeline_id.value);
+        }
         break;
       }
       case CommandKind::copy:
@@ -325,7 +330,9 @@ CudaGraph* CudaGraphs::take(const CudaWork& work, CudaGraphShape&& shape,
     for (const Entry& entry : entries_) {
       if (!(entry.graph->shape() == shape)) continue;
       ++alike;
-      if (timeline.was_seen(entry.value)) return entry.graph.get();
+      if (timeline.was_seen(entry.value) || ablated(Ablation::graph_reused_in_flight)) {
+        return entry.graph.get();
+      }
     }
     if (alike == 0 || asked) break;
     (void)timeline.query(timeline.started());  // what has finished since is seen now
