@@ -258,7 +258,7 @@ endif()
 
 # What only a whole process can show (leaving main, fork): each file is a program that exits with 0.
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cc")
-set(forking_programs closed_by_its_own_work statics_on_every_device transfers_at_exit)
+set(forking_programs closed_by_its_own_work cuda_at_exit statics_on_every_device transfers_at_exit)
 foreach(source IN LISTS program_sources)
   cmake_path(GET source STEM name)
   holdfast_add_program(holdfast_program_${name} "${source}")
@@ -279,6 +279,8 @@ foreach(source IN LISTS program_sources)
   set_tests_properties(Program.${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
     ENVIRONMENT "${holdfast_test_environment}" TIMEOUT ${holdfast_test_timeout})
 endforeach()
+
+add_dependencies(holdfast_program_cuda_at_exit holdfast_stub_cuda)
 
 # Examples check their results themselves.
 foreach(source IN LISTS example_sources)

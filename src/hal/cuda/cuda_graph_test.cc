@@ -518,15 +518,17 @@ class RandomGraphs : public CudaGraphTest {
 };
 
 TEST_F(RandomGraphs, leave_the_same_memory_as_commands_one_by_one) {
-  RandomMemory content;
-  for (uint32_t i = 0; i < kRandomBuffers; ++i) content.emplace_back(kRandomWords, i + 1);
-  std::vector<Ref<Allocation>> buffers;
-  for (const StubWords& words : content) buffers.push_back(uploaded(words));
   uint64_t lists = 0;
   const auto property = [&] {
     auto commands = *rc::gen::container<std::vector<RandomCommand>>(any_random_command());
     for (RandomCommand& c : commands) {
       if (reads_from(c) && c.from == c.to) c.from = (c.to + 1) % kRandomBuffers;
+    }
+    RandomMemory content;
+    std::vector<Ref<Allocation>> buffers;
+    for (uint32_t i = 0; i < kRandomBuffers; ++i) {
+      content.emplace_back(kRandomWords, i + 1);
+      buffers.push_back(uploaded(content.back()));
     }
     std::vector<Point> points;
     // Learned, made, used again: the later ones without waiting.
