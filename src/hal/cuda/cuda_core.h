@@ -120,9 +120,9 @@ class CudaCore final : public GpuCore {
   Failure write_counter(cu::CUstream stream, const CudaProgress& progress, uint64_t value) const;
 
   // Memory, with the context current. Device memory is neither allocated nor freed by waiting for
-  // work of a queue. Pinned memory that is freed while lists are in flight is kept for later buffers
-  // of its size, or until nothing is, since the driver waits for all work to free it; there is a
-  // bound to what is kept.
+  // work of a queue. Pinned memory that is freed while lists are in flight is kept for later
+  // buffers of its size, or until nothing is, since the driver waits for all work to free it; there
+  // is a bound to what is kept.
   struct Memory {
     cu::CUdeviceptr address = 0;
     std::byte* host = nullptr;  // null where the host cannot reach it
