@@ -27,7 +27,7 @@ class CudaGraphTest : public StubGpu {
     if (!IsSkipped()) open();
   }
 
-  static uint64_t made() { return stub().calls("cuGraphInstantiate"); }
+  static uint64_t made() { return stub().calls("cuGraphInstantiateWithFlags"); }
   static uint64_t launched() { return stub().calls("cuGraphLaunch"); }
   static uint64_t kernels_launched() { return stub().calls("cuLaunchKernel"); }
   static uint64_t set() {
