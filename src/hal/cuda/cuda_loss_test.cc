@@ -275,6 +275,43 @@ TEST_P(CudaLoss, of_an_immediate_device_is_told_at_once) {
   expect_told(faulty.failure());
 }
 
+// Under a sanitizer, whoever names a list that is gone is seen.
+TEST_P(CudaLoss, is_described_while_lists_of_other_queues_end_and_go) {
+  for (int round = 0; round < 20; ++round) {
+    drop_device();
+    CudaOptions with = options();
+    with.stream_memory_operations = GetParam();
+    open(with);
+    const auto data = words(1);
+    for (const char* kernel : {"affine", "fault"}) (void)pipeline(kernel);
+    std::atomic<int> ended{0};
+    {
+      sync::Thread worker("works", [&] {
+        for (;;) {
+          auto work = list("short");
+          affine(work, data, 2, 1);
+          const auto point = queue(1)->submit(work);
+          if (!point || !point.value().timeline ||
+              point.value().timeline->wait(point.value().value, stub_patience()) !=
+                  PointState::reached) {
+            return;
+          }
+          queue(1)->retire();
+          ended.fetch_add(1);
+        }
+      });
+      while (ended.load() < 3) sync::relax(1);
+      auto work = list("faulty");
+      fault(work);
+      const auto point = queue()->submit(work);
+      if (point) {
+        EXPECT_TRUE(stub_failed(point.value()));
+      }
+    }
+    EXPECT_EQ(device().lost().code(), ErrorCode::device_lost);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Streams, CudaLoss, ::testing::Bool(), [](const auto& test) {
   return test.param ? "with_memory_operations" : "without";
 });

@@ -1,5 +1,6 @@
 #include "holdfast/testing/stub_cuda/transfer.h"
 
+#include <atomic>
 #include <cstring>
 
 #include "holdfast/testing/stub_cuda/calls.h"
@@ -72,9 +73,16 @@ void run(const Fill& fill) {
       std::memset(row, static_cast<int>(fill.value), fill.width);
       continue;
     }
-    // Little-endian: the low bytes of the value come first.
     for (size_t x = 0; x < fill.width; ++x) {
-      std::memcpy(row + x * fill.element, &fill.value, fill.element);
+      std::byte* const at = row + x * fill.element;
+      if (fill.element == 4) {
+        // As a device writes a word: the host may be looking at it.
+        std::atomic_ref<uint32_t>(*reinterpret_cast<uint32_t*>(at))
+            .store(fill.value, std::memory_order_release);
+      } else {
+        // Little-endian: the low bytes of the value come first.
+        std::memcpy(at, &fill.value, fill.element);
+      }
     }
   }
 }
