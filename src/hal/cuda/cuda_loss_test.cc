@@ -37,7 +37,7 @@ class CudaLoss : public StubGpu, public ::testing::WithParamInterface<bool> {
     return submit(work);
   }
   Point submit_fault() {
-    const Point point = submit_held_fault();
+    Point point = submit_held_fault();
     stub().release();
     return point;
   }
@@ -336,7 +336,7 @@ TEST_F(CudaSteadyState, no_call_waits_for_work_of_others) {
     const Point two = submit(second, {{one, WaitKind::data}}, 1);
     auto third = list("third");
     affine(third, a, 1, 1);
-    const Point three = submit(third, {{two, WaitKind::order}});
+    Point three = submit(third, {{two, WaitKind::order}});
     // Freed while all of that may run.
     (void)words(100, "staging", MemoryKind::upload);
     (void)words(200, "back", MemoryKind::readback);
