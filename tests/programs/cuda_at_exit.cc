@@ -3,6 +3,7 @@
 // device open. On the stub driver. Each process must end by itself, with status 0, and have done
 // nothing that a driver leaves undefined.
 #include <dlfcn.h>
+#include <holdfast/base/sanitizers.h>
 #include <holdfast/hal/cuda/cuda_device.h>
 #include <holdfast/runtime.h>
 #include <holdfast/testing/child_process.h>
@@ -201,9 +202,8 @@ int leave_threads(bool shuts_down) {
   outlives_the_driver = open();
   static std::atomic<int> submitted{0};
   for (size_t queue = 0; queue < 2; ++queue) {
-    std::thread([queue] {
-      // Has shares of its own: the static goes while it runs.
-      Owned mine = *outlives_the_driver;
+    // Has shares of its own: the static goes while it runs.
+    std::thread([queue, mine = *outlives_the_driver]() mutable {
       for (;;) {
         const auto point = submit(mine, queue);
         if (!point) return;
@@ -306,7 +306,13 @@ int main() {
           [=] { return leave_a_context(static_cast<Place>(place), shuts_down); });
     }
     add("buffers and kernels" + driver, [=] { return leave_parts(shuts_down); });
-    add("threads" + driver, [=] { return leave_threads(shuts_down); });
+  }
+  // Of threads that never return, and of children of a process that has threads, sanitizers report
+  // what is not so, or never end.
+  if (holdfast::has_sanitizer()) return hf::testing::run_in_children(cases);
+  for (const bool shuts_down : {false, true}) {
+    add(std::string("threads") + (shuts_down ? ", the driver shuts down" : ""),
+        [=] { return leave_threads(shuts_down); });
   }
   add("exit while main waits", exit_while_main_waits);
   constexpr const char* kChildren[] = {"drops it", "exits", "opens another"};

@@ -3,8 +3,8 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <span>
 
-#include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cuda/stub_gpu_test.h"
 #include "holdfast/hal/devices.h"
 #include "holdfast/testing/temporary_folder.h"

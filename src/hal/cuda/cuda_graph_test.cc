@@ -6,6 +6,7 @@
 #include <array>
 #include <cstring>
 #include <set>
+#include <span>
 
 #include "holdfast/hal/cuda/stub_gpu_test.h"
 #include "holdfast/hal/program.h"
