@@ -18,7 +18,6 @@ namespace {
 using namespace cu;  // NOLINT(google-build-using-namespace): the driver's names
 using ::testing::AllOf;
 using ::testing::HasSubstr;
-using ::testing::Not;
 
 class CudaDeviceTest : public StubGpu {
  protected:
