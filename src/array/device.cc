@@ -47,12 +47,12 @@ Guard& registry() {
   return *found->guard;
 }
 
-constexpr std::string_view kGpus = "cuda:";
+constexpr std::string_view kGpus = "cuda";
 
-// The first GPU whose kernels can be compiled here, else the CPU.
+// The first GPU whose kernels can be compiled here, else the CPU. No other driver is loaded for it.
 std::string find_best() {
-  for (const DeviceListing& listing : hal::list_devices()) {
-    if (!listing.name.starts_with(kGpus) || !listing.missing.empty()) continue;
+  for (const DeviceListing& listing : hal::list_devices(kGpus)) {
+    if (!listing.missing.empty()) continue;
     if (!kernel::why_no_bodies(hal::ModuleForm::cuda)) return listing.name;
   }
   return "cpu";

@@ -113,9 +113,10 @@ Ref<Device> open_bare(std::string_view name, bool immediate) {
 
 }  // namespace
 
-std::vector<DeviceListing> list_devices() {
+std::vector<DeviceListing> list_devices(std::string_view wanted) {
   std::vector<DeviceListing> all;
   for (const Kind& kind : kKinds) {
+    if (!wanted.empty() && kind.name != wanted) continue;
     for (DeviceListing& device : kind.list()) all.push_back(std::move(device));
   }
   return all;

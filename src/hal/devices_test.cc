@@ -96,5 +96,13 @@ TEST(Devices, the_default_is_what_the_variable_names) {
   EXPECT_TRUE(open_default_device().ok());
 }
 
+TEST(Devices, one_kind_is_listed_without_the_others) {
+  const std::vector<DeviceListing> listed = list_devices("cpu");
+  ASSERT_EQ(listed.size(), 1U);
+  EXPECT_EQ(listed[0].name, "cpu");
+  EXPECT_TRUE(listed[0].missing.empty());
+  EXPECT_TRUE(list_devices("abacus").empty());
+}
+
 }  // namespace
 }  // namespace holdfast::hal

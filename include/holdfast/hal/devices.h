@@ -21,7 +21,8 @@ std::string default_device_name();
 // Opens the device that default_device_name() names.
 Result<Ref<Device>> open_default_device();
 
-std::vector<DeviceListing> list_devices();
+// Those of one kind ("cuda"), or all; loads the drivers of the kinds it lists.
+std::vector<DeviceListing> list_devices(std::string_view kind = {});
 
 }  // namespace holdfast::hal
 
