@@ -1,4 +1,6 @@
-#include <algorithm>
+#include <optional>
+#include <string_view>
+#include <vector>
 
 #include "holdfast/hal/cts/cts.h"
 #include "holdfast/hal/kernel_profile.h"
@@ -10,10 +12,11 @@ namespace {
 
 constexpr size_t kProfiledElements = 4096;
 
-const KernelTime* find_time(const std::vector<KernelTime>& times, std::string_view kernel) {
-  const auto found = std::find_if(times.begin(), times.end(),
-                                  [&](const KernelTime& time) { return time.kernel == kernel; });
-  return found != times.end() ? &*found : nullptr;
+std::optional<KernelTime> find_time(const std::vector<KernelTime>& times, std::string_view kernel) {
+  for (const KernelTime& time : times) {
+    if (time.kernel == kernel) return time;
+  }
+  return std::nullopt;
 }
 
 TEST_P(Cts, kernels_are_timed_while_they_are_profiled) {
@@ -32,21 +35,23 @@ TEST_P(Cts, kernels_are_timed_while_they_are_profiled) {
     EXPECT_TRUE(reached(submit(queue(), steps)));
   };
   run();
-  EXPECT_EQ(find_time(profile->times(), "mix"), nullptr);
+  EXPECT_FALSE(find_time(profile->times(), "mix"));
   profile->enable(true);
   run();
   run();
   const std::vector<KernelTime> times = profile->times();
-  const KernelTime* const mixed_time = find_time(times, "mix");
-  const KernelTime* const incremented = find_time(times, "increment");
-  ASSERT_NE(mixed_time, nullptr);
-  ASSERT_NE(incremented, nullptr);
+  const std::optional<KernelTime> mixed_time = find_time(times, "mix");
+  const std::optional<KernelTime> incremented = find_time(times, "increment");
+  ASSERT_TRUE(mixed_time);
+  ASSERT_TRUE(incremented);
   EXPECT_EQ(mixed_time->dispatches, 6U);
   EXPECT_EQ(incremented->dispatches, 2U);
   EXPECT_GT(mixed_time->total.count(), 0);
   profile->enable(false);
   run();
-  EXPECT_EQ(find_time(profile->times(), "mix")->dispatches, 6U);
+  const std::optional<KernelTime> later = find_time(profile->times(), "mix");
+  ASSERT_TRUE(later);
+  EXPECT_EQ(later->dispatches, 6U);
   Words expected = mixed(counting(kProfiledElements), 500);
   for (uint32_t& word : expected) ++word;
   EXPECT_EQ(read(out), expected);
@@ -64,8 +69,8 @@ TEST_P(Cts, a_replay_is_timed_like_any_list) {
     CommandList one = replay(program, {});
     EXPECT_TRUE(reached(submit(queue(), one)));
   }
-  const KernelTime* const time = find_time(profile->times(), "increment");
-  ASSERT_NE(time, nullptr);
+  const std::optional<KernelTime> time = find_time(profile->times(), "increment");
+  ASSERT_TRUE(time);
   EXPECT_EQ(time->dispatches, 3U);
   profile->enable(false);
 }
