@@ -45,7 +45,8 @@ struct CudaOptions {
 //   whole device. An illegal access or the like loses the device, as the driver then refuses all.
 // - A native callback is given the CUstream. It is called inside submit(), after the list's earlier
 //   commands were handed over; if it throws, these run, and everything the list writes is bad.
-// - Nothing here synchronises with other work: memory comes from a pool of the device's own.
+// - Device memory comes from a pool of the device's own, so that neither allocating nor freeing it
+//   waits for work. The driver may wait where kernels are unloaded and imports of host memory end.
 class CudaDevice final : public GpuDevice {
  public:
   // A failure says what is missing here, and lists the devices there are.
