@@ -58,7 +58,7 @@ inline std::vector<std::byte> converted(const std::vector<float>& values, Dtype 
   return bytes;
 }
 
-// Runs bodies of one kernel, `body`, on the CPU device, validated.
+// Runs bodies of one kernel, `body`, on a device of family_of_bodies(), validated.
 struct LanguageTest : ::testing::Test {
   World world{World::Mode::validate};
 

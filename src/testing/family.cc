@@ -26,6 +26,12 @@ std::optional<Family> family_called(std::string_view name) {
   return {};
 }
 
+Family family_of_bodies() {
+  const std::string name = env::text("HOLDFAST_TEST_BODIES").value_or("cpu");
+  if (const auto family = family_called(name)) return *family;
+  throw std::invalid_argument("HOLDFAST_TEST_BODIES is '" + name + "': it is cpu, vulkan or cuda");
+}
+
 std::string why_no(Family family) {
   switch (family) {
     case Family::cpu: return {};

@@ -18,6 +18,10 @@ const char* to_string(Family family);
 // None where no family is called so.
 std::optional<Family> family_called(std::string_view name);
 
+// What tests run on whose kernels have bodies: the CPU, unless HOLDFAST_TEST_BODIES names another
+// family, as on a machine with a GPU. std::invalid_argument where there is none of that name.
+Family family_of_bodies();
+
 // Why a family cannot be tested here; empty: it can. See why_no_vulkan() and why_no_cuda().
 std::string why_no(Family family);
 

@@ -23,7 +23,7 @@ class World {
  public:
   enum class Mode { plain, validate, adversary };
 
-  explicit World(Mode mode, hal::FaultPlan faults = {}, Family family = Family::cpu);
+  explicit World(Mode mode, hal::FaultPlan faults = {}, Family family = family_of_bodies());
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
@@ -80,7 +80,7 @@ using ScenarioBody = std::function<void(World&)>;
 
 // The body as a program that can be simulated again and again. Where it was skipped, `skipped` then
 // says why.
-simulation::Program as_program(ScenarioBody body, Family family = Family::cpu,
+simulation::Program as_program(ScenarioBody body, Family family = family_of_bodies(),
                                std::shared_ptr<std::string> skipped = nullptr);
 // What goes wrong under a seed: for one in four something does.
 std::vector<std::string> faults_for(uint64_t seed);

@@ -121,6 +121,12 @@ class TurnedRound final : public Operation {
     const Operand rows = encoder.contiguous(encoder.input(0));
     const Operand& out = encoder.output(0);
     if (rows.size() == 0) return;
+    if (encoder.device().module_form != hal::ModuleForm::host_function) {
+      const Layout backwards{{rows.size()}, {-1}, rows.size() - 1};
+      encoder.copy_elements(rows.with_layout(backwards),
+                            out.with_layout(Layout::row_contiguous({rows.size()})));
+      return;
+    }
     encoder.native(
         [](const hal::NativeCall& call) {
           const auto words = [&](size_t i) {

@@ -59,7 +59,7 @@ TEST(RandomGraphs, of_kernels_and_handles_show_what_an_eager_host_computes_night
 void expect_in_every_mode(const testing::ScenarioBody& body) {
   for (const World::Mode mode :
        {World::Mode::plain, World::Mode::validate, World::Mode::adversary}) {
-    testing::run_scenario(body, mode);
+    testing::run_scenario(body, mode, testing::family_of_bodies());
   }
 }
 
