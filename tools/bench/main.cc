@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "holdfast/base/error.h"
+#include "operation_rows.h"
 #include "report.h"
 #include "workload_rows.h"
 
@@ -157,6 +158,7 @@ int run(int argc, char** argv) {
   benchmark::RunSpecifiedBenchmarks(&collector);
   std::vector<Row> rows = collector.rows();
   add_derived_rows(rows);
+  append_operation_rows(rows, filter, brief);
   append_workload_rows(rows, filter, brief);
   print_table(rows);
   if (!json.empty()) write_json(rows, json);
