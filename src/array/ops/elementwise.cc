@@ -10,6 +10,7 @@
 
 #include "holdfast/array/layouts.h"
 #include "holdfast/array/ops/elementwise_kernels.h"
+#include "holdfast/array/ops/work.h"
 #include "holdfast/base/error.h"
 #include "holdfast/operation.h"
 
@@ -20,7 +21,7 @@ template <typename T, size_t kMore = 0>
 using UpToThree = boost::container::static_vector<T, kMaxOperands + kMore>;
 
 // Threads of a group.
-constexpr int64_t kGroup = 256;
+constexpr uint32_t kGroup = 256;
 // Threads of a launch that counts them by x alone.
 constexpr int64_t kMostThreads = int64_t{1} << 30;
 
@@ -54,8 +55,8 @@ class Elementwise final : public Operation {
   };
   void record_flat(Call& call) const;
   void record_in_rows(Call& call) const;
-  void launch(Call& call, bool in_rows, const Operand& out, kernel::Size3 grid,
-              kernel::Size3 group) const;
+  // Of threads for single elements, each of which may get several.
+  void launch(Call& call, bool in_rows, const Operand& out, kernel::Size3 elements) const;
 
   const Expression expression_;
   const Types types_;
@@ -109,8 +110,7 @@ void Elementwise::record_flat(Call& call) const {
     }
   }
   const auto launch_threads = [&](const Operand& out, int64_t threads) {
-    launch(call, /*in_rows=*/false, out, {static_cast<uint32_t>(threads), 1, 1},
-           {static_cast<uint32_t>(std::min(threads, kGroup)), 1, 1});
+    launch(call, /*in_rows=*/false, out, {static_cast<uint32_t>(threads), 1, 1});
   };
   if (size <= kMostThreads) return launch_threads(call.out, size);
 
@@ -164,18 +164,17 @@ void Elementwise::record_in_rows(Call& call) const {
                                                                 : Access::strided;
     call.inputs[k] = call.inputs[k].with_layout(layout);
   }
-  const int64_t wide = std::min(x, kGroup);
-  const int64_t high = std::min(y, kGroup / wide);
   launch(call, /*in_rows=*/true, call.out,
-         {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)},
-         {static_cast<uint32_t>(wide), static_cast<uint32_t>(high), 1});
+         {static_cast<uint32_t>(x), static_cast<uint32_t>(y), static_cast<uint32_t>(z)});
 }
 
-void Elementwise::launch(Call& call, bool in_rows, const Operand& out, kernel::Size3 grid,
-                         kernel::Size3 group) const {
+void Elementwise::launch(Call& call, bool in_rows, const Operand& out,
+                         kernel::Size3 elements) const {
   Pattern pattern = operands_;
   pattern.in_rows = in_rows;
-  UpToThree<kernel::Param> params;
+  pattern.packed = is_many_weak(call.encoder);
+  UpToThree<kernel::Param, 1> params;
+  uint64_t widest = size_of(types_.result).value;
   for (size_t i = 0; i < pattern.count; ++i) {
     Pattern::Source& source = pattern.operands[i];
     if (source.access == Access::number) {
@@ -184,7 +183,20 @@ void Elementwise::launch(Call& call, bool in_rows, const Operand& out, kernel::S
       source.access = call.access[source.input];
     }
   }
-  const std::array<kernel::Constant, 2> constants{{{"C", types_.computed}, {"R", types_.result}}};
+  for (const Operand& input : call.inputs) {
+    widest = std::max(widest, size_of(input.dtype()).value);
+  }
+  boost::container::static_vector<kernel::Constant, 3> constants{{"C", types_.computed},
+                                                                 {"R", types_.result}};
+  kernel::Size3 grid = elements;
+  if (pattern.packed) {
+    const int64_t vector = kPackBytes / static_cast<int64_t>(widest);
+    constants.push_back({"VECTOR", vector});
+    params.push_back({"count", elements.x});
+    grid.x = static_cast<uint32_t>(ceil_div(int64_t{elements.x}, vector));
+  }
+  const uint32_t wide = std::min(grid.x, kGroup);
+  const kernel::Size3 group{wide, in_rows ? std::min(grid.y, kGroup / wide) : 1, 1};
   const std::span<const Operand> output(&out, 1);
   const std::span<const Operand> none;
   call.encoder.launch(elementwise_kernel(expression_, pattern),
@@ -193,7 +205,7 @@ void Elementwise::launch(Call& call, bool in_rows, const Operand& out, kernel::S
                        .in_place = call.in_place ? output : none,
                        .grid = grid,
                        .threadgroup = group,
-                       .constants = constants,
+                       .constants = {constants.data(), constants.size()},
                        .params = {params.data(), params.size()}});
 }
 

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "holdfast/array/ops/work.h"
 #include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/sync/mutex.h"
 
@@ -45,28 +46,137 @@ std::string_view name_of(const Pattern& pattern, size_t operand) {
   return kOperandNames[operand];
 }
 
-// The operand as an argument of element().
+std::string_view type_of(const Pattern& pattern, size_t operand) {
+  return pattern.chooses && operand == 0 ? "bool" : "C";
+}
+
+// Where in the operand's memory the thread's row begins.
+std::string row_of(std::string_view x) {
+  return fmt::format("row_of(at, {0}_shape, {0}_strides, {0}_ndim)", x);
+}
+
+// The operand as an argument of element(), for a thread with one element.
 std::string read(const Pattern& pattern, size_t operand) {
   const std::string_view x = name_of(pattern, operand);
-  const std::string_view type = pattern.chooses && operand == 0 ? "bool" : "C";
-  const auto row = [&] { return fmt::format("row_of(at, {0}_shape, {0}_strides, {0}_ndim)", x); };
+  const std::string_view type = type_of(pattern, operand);
   switch (pattern.operands[operand].access) {
     case Access::number: return std::string(x);
     case Access::taken: return fmt::format("{}(out[i])", type);
     case Access::flat: return fmt::format("{}({}[i])", type, x);
     case Access::one: return fmt::format("{}({}[0])", type, x);
-    case Access::row: return fmt::format("{}({}[{} + at.x])", type, x, row());
-    case Access::held: return fmt::format("{}({}[{}])", type, x, row());
+    case Access::row: return fmt::format("{}({}[{} + at.x])", type, x, row_of(x));
+    case Access::held: return fmt::format("{}({}[{}])", type, x, row_of(x));
     case Access::strided: break;
   }
-  return fmt::format("{0}({1}[{2} + long(at.x) * {1}_strides[{1}_ndim - 1]])", type, x, row());
+  return fmt::format("{0}({1}[{2} + long(at.x) * {1}_strides[{1}_ndim - 1]])", type, x, row_of(x));
+}
+
+// The same for a thread with several elements of a row. Packs are read only where all operands that
+// have them are aligned.
+struct Reads {
+  std::string begins;      // of the row
+  std::string is_aligned;  // empty: always
+  std::string pack;        // of those from `first` on
+  std::string of_pack;     // element j of it
+  std::string one;         // element k of the row
+  bool strided = false;
+};
+Reads reads(const Pattern& pattern, size_t operand) {
+  const std::string_view x = name_of(pattern, operand);
+  const std::string_view type = type_of(pattern, operand);
+  const std::string_view own = kOperandNames[operand];
+  const auto side_by_side = [&](std::string_view from) {
+    return Reads{
+        fmt::format("auto {}_row = {};\n", own, from),
+        fmt::format(" && is_aligned<VECTOR>({}_row)", own),
+        fmt::format("    const auto {0}_pack = load_pack<VECTOR>({0}_row + first);\n", own),
+        fmt::format("{}({}_pack.at[j])", type, own), fmt::format("{}({}_row[k])", type, own)};
+  };
+  const auto held = [&](std::string_view from) {
+    const std::string value = fmt::format("{}_value", own);
+    return Reads{fmt::format("const {0} {1} = {0}({2});\n", type, value, from), "", "", value,
+                 value};
+  };
+  switch (pattern.operands[operand].access) {
+    case Access::number: return {"", "", "", std::string(x), std::string(x)};
+    case Access::taken: return side_by_side("out_row");
+    case Access::flat:
+      return side_by_side(pattern.in_rows ? fmt::format("{} + row", x) : std::string(x));
+    case Access::one: return held(fmt::format("{}[0]", x));
+    case Access::row: return side_by_side(fmt::format("{} + {}", x, row_of(x)));
+    case Access::held: return held(fmt::format("{}[{}]", x, row_of(x)));
+    case Access::strided: break;
+  }
+  return {fmt::format("const long {0}_step = {1}_strides[{1}_ndim - 1];\n"
+                      "auto {0}_row = {1} + {2};\n",
+                      own, x, row_of(x)),
+          "",
+          "",
+          "",
+          fmt::format("{0}({1}_row[long(k) * {1}_step])", type, own),
+          true};
+}
+
+std::string arguments_of(const Pattern& pattern, const auto& of) {
+  std::string arguments;
+  for (size_t i = 0; i < pattern.count; ++i) {
+    arguments += fmt::format("{}{}", i == 0 ? "" : ", ", of(i));
+  }
+  return arguments;
+}
+
+std::string body_for_one(const Pattern& pattern) {
+  return fmt::format(
+      "{}\nout[i] = element({});\n",
+      pattern.in_rows
+          ? "uint3 at = thread_position_in_grid;\n"
+            "ulong i = (ulong(at.z) * threads_per_grid.y + at.y) * threads_per_grid.x + at.x;"
+          : "uint i = thread_position_in_grid.x;",
+      arguments_of(pattern, [&](size_t i) { return read(pattern, i); }));
+}
+
+std::string body_for_several(const Pattern& pattern) {
+  std::string begins =
+      pattern.in_rows ? "const uint3 at = thread_position_in_grid;\n"
+                        "const ulong row = (ulong(at.z) * threads_per_grid.y + at.y) * count;\n"
+                        "auto out_row = out + row;\n"
+                      : "auto out_row = out;\n";
+  std::string aligned = "is_aligned<VECTOR>(out_row)";
+  std::string packs;
+  bool strided = false;
+  for (size_t i = 0; i < pattern.count; ++i) {
+    const Reads operand = reads(pattern, i);
+    begins += operand.begins;
+    aligned += operand.is_aligned;
+    packs += operand.pack;
+    strided |= operand.strided;
+  }
+  const std::string store =
+      fmt::format("out_row[k] = element({});",
+                  arguments_of(pattern, [&](size_t i) { return reads(pattern, i).one; }));
+  const std::string apart = fmt::format("EACH_APART(k, {})\n", store);
+  if (strided) return begins + apart;
+  return fmt::format(
+      R"({}if ({}) {{
+  const uint first = thread_position_in_grid.x * VECTOR;
+  if (count - first >= VECTOR) {{
+{}    Pack<R, VECTOR> results;
+    for (int j = 0; j < VECTOR; ++j) results.at[j] = element({});
+    store_pack<VECTOR>(out_row + first, results);
+  }} else {{
+    for (uint k = first; k < count; ++k) {}
+  }}
+}} else {{
+{}}}
+)",
+      begins, aligned, packs,
+      arguments_of(pattern, [&](size_t i) { return reads(pattern, i).of_pack; }), store, apart);
 }
 
 Kernel make(const Expression& expression, const Pattern& pattern) {
   kernel::Definition d{.name = std::string(expression.name)};
   bool in_place = false;
   std::string parameters;
-  std::string arguments;
   for (size_t i = 0; i < pattern.count; ++i) {
     const Access access = pattern.operands[i].access;
     if (access == Access::taken) {
@@ -74,22 +184,14 @@ Kernel make(const Expression& expression, const Pattern& pattern) {
     } else if (access != Access::number && name_of(pattern, i) == kOperandNames[i]) {
       d.inputs.emplace_back(kOperandNames[i]);
     }
-    const std::string_view comma = i == 0 ? "" : ", ";
-    parameters +=
-        fmt::format("{}{} {}", comma, pattern.chooses && i == 0 ? "bool" : "C", kOperandNames[i]);
-    arguments += fmt::format("{}{}", comma, read(pattern, i));
+    parameters += fmt::format("{}{} {}", i == 0 ? "" : ", ", type_of(pattern, i), kOperandNames[i]);
   }
   (in_place ? d.in_place : d.outputs).emplace_back("out");
-  d.header = fmt::format("{}{}{}\nR element({}) {{ return R({}); }}\n", kHelpers,
-                         pattern.in_rows ? kRowHelper : "", expression.helpers, parameters,
-                         expression.text);
-  d.source = fmt::format(
-      "{}\nout[i] = element({});\n",
-      pattern.in_rows
-          ? "uint3 at = thread_position_in_grid;\n"
-            "ulong i = (ulong(at.z) * threads_per_grid.y + at.y) * threads_per_grid.x + at.x;"
-          : "uint i = thread_position_in_grid.x;",
-      arguments);
+  d.header = fmt::format("{}{}{}{}\nR element({}) {{ return R({}); }}\n", kHelpers,
+                         pattern.in_rows ? kRowHelper : "",
+                         pattern.packed ? std::string(kPackText) + kEachText : "",
+                         expression.helpers, parameters, expression.text);
+  d.source = pattern.packed ? body_for_several(pattern) : body_for_one(pattern);
   return Kernel(std::move(d));
 }
 
@@ -110,7 +212,8 @@ uint32_t packed(const Pattern& pattern) {
   for (const Pattern::Source& source : pattern.operands) {
     bits = bits << 5U | static_cast<uint32_t>(source.access) << 2U | source.input;
   }
-  return bits << 2U | (pattern.chooses ? 2U : 0U) | (pattern.in_rows ? 1U : 0U);
+  return bits << 3U | (pattern.packed ? 4U : 0U) | (pattern.chooses ? 2U : 0U) |
+         (pattern.in_rows ? 1U : 0U);
 }
 
 }  // namespace

@@ -33,6 +33,9 @@ struct Pattern {
   // Threads are in three dimensions, x along the last axis and z along all but the last two; of
   // inputs shape and strides matter, of three axes or more. Else they are counted by x alone.
   bool in_rows = false;
+  // A thread has VECTOR elements side by side, of `count` along x in all (a constant and a param).
+  // Else it has one, which a CPU's compiler makes vectors of.
+  bool packed = false;
 };
 
 // The kernel of an expression: inputs that are neither numbers nor taken, in order, named a, b, c

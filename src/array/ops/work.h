@@ -95,6 +95,53 @@ T joined_in_group(T v, threadgroup T* meeting, uint t, F of) {
 }
 )";
 
+// For the header: several elements that lie side by side, moved at once where memory is aligned for
+// that. The address itself is asked, since memory of others begins anywhere; neighbouring threads
+// get the same answer.
+inline constexpr const char* kPackText = R"(
+template <class T, int N> struct alignas(sizeof(T) * N) Pack { T at[N]; };
+template <class T> struct Plain { using type = T; };
+template <class T> struct Plain<const T> { using type = T; };
+template <class T> struct Plain<T&> : Plain<T> {};
+template <class P> using ElementOf = typename Plain<decltype(*P())>::type;
+template <int N, class P> inline bool is_aligned(P at) {
+  const device ElementOf<P>* p = at;
+  return (reinterpret_cast<ulong>(p) & (sizeof(*p) * N - 1)) == 0;
+}
+template <int N, class P> inline Pack<ElementOf<P>, N> load_pack(P at) {
+  const device ElementOf<P>* p = at;
+  return *reinterpret_cast<const device Pack<ElementOf<P>, N>*>(p);
+}
+template <int N, class P> inline void store_pack(P at, const Pack<ElementOf<P>, N>& pack) {
+  device ElementOf<P>* p = at;
+  *reinterpret_cast<device Pack<ElementOf<P>, N>*>(p) = pack;
+}
+)";
+// Bytes that a thread moves at once.
+inline constexpr int64_t kPackBytes = 16;
+// For a body whose threads have VECTOR elements each, of `count` along x: EACH_APART(k, statement)
+// has as many as that for each thread, as far apart as the threadgroup is wide, so that
+// neighbouring threads have neighbouring elements.
+inline constexpr const char* kEachText = R"(
+#define EACH_APART(k, ...)                                                                     \
+  {                                                                                            \
+    const uint width = threads_per_threadgroup.x;                                              \
+    const uint from = threadgroup_position_in_grid.x * dispatch_threads_per_threadgroup.x *    \
+                          VECTOR +                                                             \
+                      thread_position_in_threadgroup.x;                                        \
+    if (from + (VECTOR - 1) * width < count) {                                                 \
+      for (uint each = 0; each < VECTOR; ++each) {                                             \
+        const uint k = from + each * width;                                                    \
+        __VA_ARGS__                                                                            \
+      }                                                                                        \
+    } else {                                                                                   \
+      for (uint k = from; k < count; k += width) {                                             \
+        __VA_ARGS__                                                                            \
+      }                                                                                        \
+    }                                                                                          \
+  }
+)";
+
 // What each thread of a grid does of `steps` in all; see kernel::Launch::work_per_thread.
 inline uint32_t share_of(double steps, const kernel::Size3& grid) noexcept {
   const double threads = double{static_cast<double>(grid.x)} * grid.y * grid.z;
