@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
-#include <bit>
+#include <optional>
+#include <utility>
 
 #include "holdfast/array/apply.h"
 #include "holdfast/array/layouts.h"
+#include "holdfast/array/ops/copy_kernels.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/base/never_destroyed.h"
@@ -25,45 +28,6 @@ Dtype word_of(Dtype dtype) {
     case 4: return Dtype::uint32;
     default: return Dtype::uint64;
   }
-}
-
-// A row of the last axis for each y of the grid. `flip` has a bit for each axis that x walks
-// backwards.
-const Kernel& copy_kernel() {
-  static const NeverDestroyed<Kernel> kernel(
-      kernel::Definition{.name = "copy_elements", .inputs = {"x"}, .outputs = {"y"}, .source = R"(
-uint row = thread_position_in_grid.y;
-long from = 0;
-long to = 0;
-for (int d = y_ndim - 2; d >= 0; --d) {
-  uint n = uint(y_shape[d]);
-  uint c = row % n;
-  row /= n;
-  to += long(c) * y_strides[d];
-  from += long((flip >> d) & 1u ? n - 1u - c : c) * x_strides[d];
-}
-uint i = thread_position_in_grid.x;
-uint n = uint(y_shape[y_ndim - 1]);
-to += long(i) * y_strides[y_ndim - 1];
-from += long((flip >> (y_ndim - 1)) & 1u ? n - 1u - i : i) * x_strides[y_ndim - 1];
-y[to] = x[from];
-)"});
-  return kernel;
-}
-
-const Kernel& fill_kernel() {
-  static const NeverDestroyed<Kernel> kernel(
-      kernel::Definition{.name = "fill_elements", .outputs = {"y"}, .source = R"(
-uint row = thread_position_in_grid.y;
-long to = long(thread_position_in_grid.x) * y_strides[y_ndim - 1];
-for (int d = y_ndim - 2; d >= 0; --d) {
-  uint n = uint(y_shape[d]);
-  to += long(row % n) * y_strides[d];
-  row /= n;
-}
-y[to] = value;
-)"});
-  return kernel;
 }
 
 // The last axis by all others.
@@ -93,6 +57,93 @@ uint32_t turn_upwards(Layout& layout) {
   return turned;
 }
 
+// A copy of two layouts that were collapsed together and have no negative strides.
+struct ElementCopy {
+  Operand from;
+  Operand to;
+  uint32_t flip;
+
+  size_t last() const { return to.shape().size() - 1; }
+  bool flips(size_t axis) const { return (flip >> axis & 1U) != 0; }
+};
+
+void launch_each(Encoder& encoder, const ElementCopy& copy) {
+  const kernel::Size3 grid = grid_of(copy.to.shape());
+  encoder.launch(array::copy_kernel(), {.inputs = {&copy.from, 1},
+                                        .outputs = {&copy.to, 1},
+                                        .grid = grid,
+                                        .threadgroup = copy_group(encoder, grid),
+                                        .params = std::array{kernel::Param{"flip", copy.flip}}});
+}
+
+// Rows of elements that lie side by side on both sides.
+bool is_of_rows(const ElementCopy& copy) {
+  return copy.from.layout().strides.back() == 1 && copy.to.layout().strides.back() == 1 &&
+         !copy.flips(copy.last());
+}
+void launch_rows(Encoder& encoder, const ElementCopy& copy) {
+  constexpr uint32_t kMostAlongY = 32768;
+  const kernel::Size3 all = grid_of(copy.to.shape());
+  const int64_t vector = array::kPackBytes / static_cast<int64_t>(size_of(copy.to.dtype()).value);
+  const uint32_t along_y = std::min(all.y, kMostAlongY);
+  const kernel::Size3 grid{static_cast<uint32_t>(ceil_div(int64_t{all.x}, vector)), along_y,
+                           static_cast<uint32_t>(ceil_div(int64_t{all.y}, int64_t{along_y}))};
+  encoder.launch(
+      array::weak_copy_rows_kernel(),
+      {.inputs = {&copy.from, 1},
+       .outputs = {&copy.to, 1},
+       .grid = grid,
+       .threadgroup = array::group_of(encoder, grid),
+       .constants = std::array{kernel::Constant{"VECTOR", vector}},
+       .params = std::array<kernel::Param, 4>{
+           {{"flip", copy.flip}, {"count", all.x}, {"rows", all.y}, {"rows_y", along_y}}}});
+}
+
+// The same with the axis last but one that is side by side in `from`, if that is another than in
+// `to`, and long enough for squares of both.
+std::optional<ElementCopy> turned(const ElementCopy& copy) {
+  constexpr int64_t kFew = 8;
+  const size_t last = copy.last();
+  const Layout& from = copy.from.layout();
+  const Layout& to = copy.to.layout();
+  const auto found = std::ranges::find(from.strides, 1);
+  const auto axis = static_cast<size_t>(found - from.strides.begin());
+  if (to.strides.back() != 1 || axis >= last || copy.flips(last) || copy.flips(axis) ||
+      to.shape[last] < kFew || to.shape[axis] < kFew) {
+    return std::nullopt;
+  }
+  Layout x = from;
+  Layout y = to;
+  uint32_t flip = copy.flip & ((1U << axis) - 1);
+  for (size_t d = axis + 1; d < last; ++d) {
+    for (Layout* layout : {&x, &y}) {
+      std::swap(layout->shape[d - 1], layout->shape[d]);
+      std::swap(layout->strides[d - 1], layout->strides[d]);
+    }
+    if (copy.flips(d)) flip |= 1U << (d - 1);
+  }
+  return ElementCopy{copy.from.with_layout(x), copy.to.with_layout(y), flip};
+}
+void launch_turned(Encoder& encoder, const ElementCopy& copy) {
+  const uint64_t bytes = size_of(copy.to.dtype()).value;
+  const int64_t wide = bytes == 1 ? 4 : bytes == 8 ? 1 : 2;
+  const Shape& shape = copy.to.shape();
+  const int64_t side = array::kWeakWidth * wide;
+  const int64_t rows = shape[copy.last() - 1];
+  const int64_t columns = shape[copy.last()];
+  const auto groups = array::weak_groups(
+      elements(shape) / rows / columns * ceil_div(rows, side) * ceil_div(columns, side),
+      array::kWeakTile, 1, "copy");
+  encoder.launch(
+      array::weak_copy_turned_kernel(),
+      {.inputs = {&copy.from, 1},
+       .outputs = {&copy.to, 1},
+       .grid = groups.grid,
+       .threadgroup = groups.group,
+       .constants = std::array<kernel::Constant, 2>{{{"T", copy.to.dtype()}, {"WIDE", wide}}},
+       .params = std::array{kernel::Param{"flip", copy.flip}, groups.count}});
+}
+
 }  // namespace
 
 void Encoder::copy_elements(const Operand& from, const Operand& to) {
@@ -108,15 +159,12 @@ void Encoder::copy_elements(const Operand& from, const Operand& to) {
   array::collapse(layouts);
   const uint32_t flip = turn_upwards(layouts[0]) ^ turn_upwards(layouts[1]);
   const Dtype word = word_of(from.dtype());
-  const std::array inputs{from.viewed_as(word).with_layout(layouts[0])};
-  const std::array outputs{to.viewed_as(word).with_layout(layouts[1])};
-  const std::array params{kernel::Param{"flip", flip}};
-  const kernel::Size3 grid = grid_of(layouts[1].shape);
-  launch(copy_kernel(), {.inputs = inputs,
-                         .outputs = outputs,
-                         .grid = grid,
-                         .threadgroup = copy_group(*this, grid),
-                         .params = params});
+  const ElementCopy copy{from.viewed_as(word).with_layout(layouts[0]),
+                         to.viewed_as(word).with_layout(layouts[1]), flip};
+  if (!array::is_many_weak(*this)) return launch_each(*this, copy);
+  if (is_of_rows(copy)) return launch_rows(*this, copy);
+  if (const auto squares = turned(copy)) return launch_turned(*this, *squares);
+  launch_each(*this, copy);
 }
 
 void Encoder::fill_elements(const Operand& to, const kernel::Scalar& value) {
@@ -137,7 +185,7 @@ void Encoder::fill_elements(const Operand& to, const kernel::Scalar& value) {
   const std::array params{kernel::Param{"value", word}};
   const kernel::Size3 grid = grid_of(layouts[0].shape);
   launch(
-      fill_kernel(),
+      array::fill_kernel(),
       {.outputs = outputs, .grid = grid, .threadgroup = copy_group(*this, grid), .params = params});
 }
 

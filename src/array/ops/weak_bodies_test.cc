@@ -30,7 +30,9 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-const std::vector<std::string> kWeakKernels{"reduce_rows_weak",
+const std::vector<std::string> kWeakKernels{"copy_rows_weak",
+                                            "copy_turned_weak",
+                                            "reduce_rows_weak",
                                             "reduce_columns_weak",
                                             "argmax_weak",
                                             "softmax_weak",
@@ -50,7 +52,9 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
   const Array lines = filled({2, 20'000});
   const Array words = zeros({64, 8}, uint32, on);
   const Array scales = filled({64, 1});
-  return {sum(x, {.axes = {1}}),
+  return {copy(slice(x, {{}, {.stop = 9}})),
+          copy(transpose(x)),
+          sum(x, {.axes = {1}}),
           max(x, {.axes = {0}}),
           argmax(x, 1),
           softmax(x, 1),
