@@ -222,6 +222,7 @@ TEST_F(LanguageGroups, others_write_a_buffer_across_a_barrier) {
 }
 
 TEST_F(LanguageGroups, lanes_at_different_operations_are_named_by_line) {
+  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
   EXPECT_THAT(
       failure_of({.body = "uint l = thread_index_in_simdgroup;\n"
                           "if (l < 16) {\n  y[l] = simd_sum(1.0f);\n} else {\n"

@@ -23,7 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::World;
 
-// On the CPU device, validated.
+// On a device of family_of_bodies(), validated.
 struct LaunchTest : ::testing::Test {
   World world{World::Mode::validate};
   KernelRig rig{world};
@@ -233,6 +233,8 @@ TEST_F(LaunchTest, a_kernel_without_anything_for_the_device_is_refused) {
 }
 
 TEST_F(LaunchTest, a_grid_that_no_counter_holds_is_refused) {
+  if (world.is_left_to_the_cpu("a GPU takes no grid of that size in the first place"))
+    GTEST_SKIP() << world.skipped();
   const TestArray x = floats({1});
   const TestArray y = room(1);
   const std::array inputs{x.ref()};
@@ -244,6 +246,7 @@ TEST_F(LaunchTest, a_grid_that_no_counter_holds_is_refused) {
 }
 
 TEST_F(LaunchTest, a_threadgroup_that_a_native_of_the_cpu_declares_is_the_only_one) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) GTEST_SKIP() << world.skipped();
   const auto native = [](std::optional<Size3> declared) {
     return Kernel({.name = "declares",
                    .outputs = {"y"},
@@ -287,6 +290,7 @@ TEST_F(LaunchTest, a_constant_that_nothing_uses_is_noted_once_and_makes_no_code_
 }
 
 TEST_F(LaunchTest, an_output_with_gaps_does_not_pass_off_as_good_what_a_failed_list_left_there) {
+  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
   const Kernel explode({.name = "explode",
                         .outputs = {"y"},
                         .source = "y[thread_position_in_grid.x] = 1.0f; assert(y[0] == 2.0f);"});
@@ -406,6 +410,7 @@ TEST_F(LaunchTest, a_body_can_lie_in_a_file_which_messages_then_name) {
 }
 
 TEST_F(LaunchTest, an_index_out_of_bounds_fails_the_list_and_names_all) {
+  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
   KernelRuntime checked(rig.context, {.target = rig.target, .disk = nullptr, .bounds = true});
   const Kernel over({.name = "over",
                      .inputs = {"x"},
@@ -516,6 +521,7 @@ TEST_F(LaunchTest, a_forked_child_is_refused_at_once) {
 }
 
 TEST_F(LaunchTest, native_text_of_the_cpu_runs_as_it_is_with_constants_as_macros) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) GTEST_SKIP() << world.skipped();
   const Kernel native({.name = "native",
                        .inputs = {"x"},
                        .outputs = {"y"},

@@ -94,6 +94,12 @@ void World::skip(std::string why) {
   skipped_ = std::move(why);
 }
 
+bool World::is_left_to_the_cpu(const char* why) {
+  if (family_ == Family::cpu) return false;
+  skip(why);
+  return true;
+}
+
 std::string World::skipped() const {
   const sync::LeafLock lock(mutex_);
   return skipped_;

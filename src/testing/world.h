@@ -17,6 +17,12 @@
 
 namespace holdfast::testing {
 
+// Why a scenario is left to the CPU.
+inline constexpr const char* kMakesHostCode = "its compiler makes code for the CPU";
+inline constexpr const char* kNoRoomForStaging = "its counts and limits leave no room for staging";
+inline constexpr const char* kKernelsFailAlone = "a GPU's kernel does not fail without the device";
+inline constexpr const char* kMapsMemory = "the host does not reach a GPU's memory";
+
 // What a scenario runs on. The same scenario runs on the plain device of a family, on validate of
 // it, both with threads, and on validate(adversary) of it inside a simulation. Thread-safe.
 class World {
@@ -43,6 +49,9 @@ class World {
   void skip(std::string why);
   // Why it was skipped; empty: it was not.
   std::string skipped() const;
+
+  // The same for whatever is not the CPU's; whether it was skipped.
+  bool is_left_to_the_cpu(const char* why);
 
   // Runs the body; an Error that a fault explains ends it quietly, any other is a failure.
   void run(const std::function<void()>& body);

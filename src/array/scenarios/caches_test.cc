@@ -70,6 +70,7 @@ float run_on(const Kernel& kernel, float x) {
 // mlx#4275: an artefact that an earlier program left under the very same key is wrong. With the
 // disk cache off nobody looks at it.
 ARRAY_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   const TemporaryFolder folder;
   const Variable cache_dir("HOLDFAST_CACHE_DIR", folder.path().c_str());
   const Kernel by_two = elementwise_kernel("k", "a[i] * 2");
@@ -92,6 +93,7 @@ ARRAY_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
 
 // With the disk cache on, an artefact of another source under the same name is another artefact.
 ARRAY_SCENARIO(mlx_4275_artefact_of_another_source_under_the_same_name) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   const TemporaryFolder folder;
   const auto target = std::make_shared<WrappedTarget>();
   struct Expected {
@@ -153,6 +155,7 @@ ARRAY_SCENARIO(mlx_3624_failing_compile_leaves_no_entry) {
 
 // A compile that fails for want of something, not for its text: the same kernel works later.
 ARRAY_SCENARIO(mlx_3624_the_same_kernel_works_once_the_compiler_does) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   class Moody final : public WrappedTarget {
    public:
     Result<Code> compile(const CompileJob& job) override {
@@ -177,6 +180,7 @@ ARRAY_SCENARIO(mlx_3624_the_same_kernel_works_once_the_compiler_does) {
 // warp#1711: a bad kernel is told by the same call, in the same words, whatever is cached: building
 // the node raises what can be seen without compiling, evaluating it all else.
 ARRAY_SCENARIO(warp_1711_the_same_call_raises_cold_and_warm) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   const TemporaryFolder folder;
   const auto target = std::make_shared<WrappedTarget>();
   const Kernel good = elementwise_kernel("k", "a[i] * 2");
@@ -229,6 +233,7 @@ class GatedTarget final : public WrappedTarget {
 
 // godot#96052: one of them compiles, and goes on only once all others wait for it.
 ARRAY_SCENARIO(godot_96052_many_threads_one_compile) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   // A simulated task is a whole stack of choices; eight show as much.
   const size_t tasks = world.mode() == World::Mode::adversary ? 8 : 32;
   const auto target = std::make_shared<GatedTarget>();
@@ -256,6 +261,7 @@ ARRAY_SCENARIO(godot_96052_many_threads_one_compile) {
 
 // Neither compile can end before the other has begun.
 ARRAY_SCENARIO(godot_96052_different_kernels_compile_in_parallel) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   const auto target = std::make_shared<GatedTarget>();
   const Start start(world, target, nullptr);
   if (!world.has_faults()) {
@@ -299,6 +305,7 @@ void make_variants(const Start& start, int64_t count, size_t batch, size_t limit
 }
 
 ARRAY_SCENARIO(a_caller_that_makes_100000_variants) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   const bool simulated = world.mode() == World::Mode::adversary;
   const size_t limit = simulated ? 8 : 100;
   // The full number in one mode is enough; 10,000 are a hundred times the limit.
@@ -316,6 +323,7 @@ ARRAY_SCENARIO(a_caller_that_makes_100000_variants) {
 
 // Each evaluation needs four times as many variants as the cache may keep.
 ARRAY_SCENARIO(a_graph_of_more_variants_than_the_cache_may_keep) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   const bool simulated = world.mode() == World::Mode::adversary;
   const size_t limit = simulated ? 2 : 25;
   const int64_t count = simulated ? 16 : 1000;

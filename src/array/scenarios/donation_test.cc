@@ -14,6 +14,7 @@ using testing::World;
 // mlx#3630: one node reads g, another one gets g's memory for its result. On one stream, in
 // whichever order the results are asked for: a barrier, and no copy.
 ARRAY_SCENARIO(mlx_3630_donated_memory_is_written_after_its_readers) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   const Floats g_values = mapped(ramp(kLength), [](float v) { return v + 1; });
   for (const bool reader_first : {true, false}) {
     ArrayRig rig(world);
@@ -85,6 +86,7 @@ ARRAY_SCENARIO(mlx_3630_reader_and_writer_are_recorded_by_two_tasks) {
 // llama.cpp#15929: views. Writes through slices that do not overlap need no order among each other:
 // three of them, in the array's own memory, are one wave.
 ARRAY_SCENARIO(llama_cpp_15929_disjoint_slices_share_a_wave) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world);
   Array x(ramp(96), {96}, "x");
   const Array read = run(plus_one(), slice(x, {{.start = 0, .stop = 32}}), "reads the first third");

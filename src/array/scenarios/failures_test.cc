@@ -220,10 +220,12 @@ void fifth_fails_while_executing(World& world, const SubmitLimits& limits) {
 }
 
 ARRAY_SCENARIO(mlx_3675_fifth_of_nine_fails_while_executing) {
+  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) return;
   fifth_fails_while_executing(world, {});
 }
 
 ARRAY_SCENARIO(mlx_3675_fifth_of_nine_fails_while_executing_in_lists_of_three) {
+  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) return;
   fifth_fails_while_executing(world, {.commands = 3});
 }
 
@@ -261,7 +263,8 @@ void fail_each(const std::string& kind, ErrorCode code, int opportunities) {
   for (int n = 1; n <= opportunities; ++n) {
     std::atomic<int> heard{0};
     const simulation::Program program =
-        testing::as_program([&](World& world) { every_command_matters(world, code, heard); });
+        testing::as_program([&](World& world) { every_command_matters(world, code, heard); },
+                            testing::Family::cpu);  // where no command is staging's
     for (uint64_t seed = 1; seed <= 8; ++seed) {
       const simulation::Variant variant{seed, {}, {kind + "@" + std::to_string(n)}};
       const simulation::Result result = simulation::run_variant(program, variant);

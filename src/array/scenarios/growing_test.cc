@@ -162,6 +162,7 @@ ARRAY_SCENARIO(quadrants_493_heap_rewritten_and_displaced_inside_a_list) {
 
 // Launches chained to a next stage on another stream, every tenth read back, nothing synchronised.
 ARRAY_SCENARIO(quadrants_536_launches_that_nobody_synchronises) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world);
   const bool simulated = world.mode() == World::Mode::adversary;
   const int64_t launches = simulated ? 6 : 200;

@@ -165,12 +165,14 @@ ARRAY_SCENARIO(mlx_3689_cache_limit_changes_between_every_two_steps) {
 }
 
 ARRAY_SCENARIO(mlx_3689_memory_limit_changes_between_every_two_steps) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   meddled_timeline(world, {.submit = kOneList}, [](const Device& device, int i) {
     device.set_memory_limit(i % 2 == 0 ? 64_KiB : Bytes{});
   });
 }
 
 ARRAY_SCENARIO(mlx_3689_everything_changes_between_every_two_steps) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   meddled_timeline(world, {.submit = kOneList}, [](const Device& device, int i) {
     device.set_memory_limit(i % 3 == 0 ? 64_KiB : Bytes{});
     device.set_cache_limit(i % 2 == 0 ? Bytes{} : 4_KiB);
@@ -255,6 +257,7 @@ class SetAtEnd {
 // playcanvas#8652: the last Array of something goes between the recording of its reader and the
 // submission of the list; at that very moment another task allocates, writes and submits.
 ARRAY_SCENARIO(playcanvas_8652_drop_between_record_and_submit) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world, {.submit = kOneList});
   const Stream other = rig.device.new_stream("other");
   // Compiled already, so that nothing is recorded twice.

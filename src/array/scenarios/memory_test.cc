@@ -55,6 +55,7 @@ class Launches {
 
 // While the device keeps up, nobody waits for it, and what it is done with goes at once.
 ARRAY_SCENARIO(quadrants_538_no_wait_while_the_device_keeps_up) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world, {.device = {.queues = 1, .helpers = 0},
                        .runtime = {.deferred_limit = 1_KiB, .max_in_flight = 2, .reaper = false}});
   Launches launches(rig.stream());
@@ -262,7 +263,10 @@ ARRAY_SCENARIO(burn_2032_blocked_readback_holds_nobody_up) {
   blocked_reader(world, Reading::to_vector);
 }
 
-ARRAY_SCENARIO(burn_2032_blocked_map_holds_nobody_up) { blocked_reader(world, Reading::map); }
+ARRAY_SCENARIO(burn_2032_blocked_map_holds_nobody_up) {
+  if (world.is_left_to_the_cpu(testing::kMapsMemory)) return;
+  blocked_reader(world, Reading::map);
+}
 
 ARRAY_SCENARIO(burn_2032_blocked_readback_on_a_discrete_device) {
   blocked_reader(world, Reading::to_vector, false);
@@ -271,6 +275,7 @@ ARRAY_SCENARIO(burn_2032_blocked_readback_on_a_discrete_device) {
 // mlx#1828: a long chain of one small kernel. Each call costs one command, one barrier at most and
 // no memory; the kernel is compiled once; the device gets the work in few submissions.
 ARRAY_SCENARIO(mlx_1828_calls_of_a_long_chain_cost_the_same) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   const bool simulated = world.mode() == World::Mode::adversary;
   const int calls = simulated ? 20 : 10'000;
   ArrayRig rig(world,
@@ -292,6 +297,7 @@ ARRAY_SCENARIO(mlx_1828_calls_of_a_long_chain_cost_the_same) {
 
 // The same in place: the chain lives in one array's memory.
 ARRAY_SCENARIO(mlx_1828_chain_in_place_takes_no_memory) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   const int calls = world.mode() == World::Mode::adversary ? 10 : 100;
   ArrayRig rig(world, {.device = {.queues = 1, .helpers = 0}});
   Array x(Floats(kLength, 1.0F));

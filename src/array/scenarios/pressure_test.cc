@@ -57,6 +57,7 @@ ARRAY_SCENARIO(independent_branches_fit_where_one_at_a_time_does) {
 
 // The limit is met by what others have, so nobody could see it coming.
 ARRAY_SCENARIO(branches_of_two_tasks_fit_where_one_at_a_time_of_each_does) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   const Branches branches(world);
   ArrayRig rig(world, branches.room_for(16));
   const Stream b = rig.device.new_stream("b");
@@ -70,6 +71,7 @@ ARRAY_SCENARIO(branches_of_two_tasks_fit_where_one_at_a_time_of_each_does) {
 
 // Overlapping graphs: what one task was refused is the other one's to try.
 ARRAY_SCENARIO(two_tasks_evaluate_one_graph_under_pressure) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   const Branches branches(world);
   ArrayRig rig(world, branches.room_for(16));
   const Array w = branches.weights(rig.stream());
@@ -87,6 +89,7 @@ ArrayRigOptions limited(Bytes limit) {
 
 // Memory that the user frees later: the same arrays are evaluated then, with all they depend on.
 ARRAY_SCENARIO(what_was_refused_is_computed_once_there_is_memory) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world, limited(6_KiB));
   const Array blocker = full({1024}, 3.0);
   const Array x = full({256}, 1.0);
@@ -119,6 +122,7 @@ ARRAY_SCENARIO(what_was_refused_is_computed_once_there_is_memory) {
 }
 
 ARRAY_SCENARIO(dropping_an_array_makes_room_for_what_was_refused) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world, limited(5_KiB));
   const Array x = full({256}, 1.0);
   Array blocker = full({1024}, 3.0);
@@ -136,6 +140,7 @@ ARRAY_SCENARIO(dropping_an_array_makes_room_for_what_was_refused) {
 
 // A task waits for a node that another one is recording and is refused: it is not left waiting.
 ARRAY_SCENARIO(a_refusal_reaches_all_who_wait_for_the_node) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world, limited(5_KiB));
   const Array x = full({256}, 1.0);
   Array blocker = full({1024}, 3.0);
@@ -219,6 +224,7 @@ TEST(Scenario, branches_fit_where_the_device_refuses_without_warning) {
 
 // What is recorded after the refusal lets go of what was missing.
 ARRAY_SCENARIO(a_node_that_frees_its_input_makes_room_for_one_before_it) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world, limited(5_KiB));
   const Array x = full({128}, 1.0);
   Array big = full({1024}, 3.0);

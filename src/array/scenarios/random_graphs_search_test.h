@@ -60,7 +60,7 @@ inline Program any_program(uint64_t seed, const Weights& weights) {
   Program program;
   program.queues = 1 + below(3);
   program.streams = 1 + below(3);
-  program.host_visible = !random.one_in(4);
+  program.host_visible = !random.one_in(4) && testing::family_of_bodies() == testing::Family::cpu;
   program.tight = random.one_in(3);
   program.reaper = random.one_in(4);
   program.commands = std::array{1U, 4U, 64U, 64U}[below(4)];

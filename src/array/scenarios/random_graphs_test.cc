@@ -78,6 +78,7 @@ TEST(RandomGraphs, read_an_array_beside_the_one_who_takes_its_memory) {
 }
 
 TEST(RandomGraphs, hold_a_map_while_its_array_is_updated) {
+  if (testing::family_of_bodies() != testing::Family::cpu) GTEST_SKIP() << testing::kMapsMemory;
   expect_right({.queues = 2,
                 .streams = 2,
                 .ops = {{.verb = Verb::affine},

@@ -62,6 +62,7 @@ ARRAY_SCENARIO(pytorch_23729_next_array_while_the_reader_is_held_up) {
 // The same where there is no other room: the next array begins on the device when b has read, and
 // the host does not wait for that.
 ARRAY_SCENARIO(pytorch_23729_next_array_with_no_other_room) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world, {.runtime = {.memory_limit = kSize * 2, .reaper = false}});
   const bool held = world.adversary() != nullptr;
   if (held) world.adversary()->hold_back_all();
@@ -118,6 +119,7 @@ ARRAY_SCENARIO(pytorch_188655_ordering_one_of_three_streams) {
 // The same where there is no other room: the next array comes after both readers, the one that a
 // waits for already and the other one.
 ARRAY_SCENARIO(pytorch_188655_next_array_waits_for_every_stream) {
+  if (world.is_left_to_the_cpu(testing::kNoRoomForStaging)) return;
   ArrayRig rig(world, {.device = {.queues = 3, .helpers = 0},
                        .runtime = {.memory_limit = kSize * 3, .reaper = false}});
   const Stream a = rig.stream();

@@ -187,10 +187,10 @@ constexpr std::array kScenarios{
 class CacheInFlight : public ::testing::TestWithParam<CacheScenario> {};
 
 TEST_P(CacheInFlight, is_right_with_threads_under_validate) {
-  testing::run_scenario(GetParam().body, World::Mode::validate, testing::family_of_bodies());
+  testing::run_scenario(GetParam().body, World::Mode::validate, testing::Family::cpu);
 }
 TEST_P(CacheInFlight, is_right_in_every_schedule_of_the_adversary) {
-  testing::run_scenario(GetParam().body, World::Mode::adversary, testing::family_of_bodies());
+  testing::run_scenario(GetParam().body, World::Mode::adversary, testing::Family::cpu);
 }
 
 INSTANTIATE_TEST_SUITE_P(Cache, CacheInFlight, ::testing::ValuesIn(cache_scenarios()),

@@ -42,6 +42,7 @@ float run_one(KernelRuntime& kernels, runtime::Stream& stream, const Kernel& ker
 }
 
 KERNEL_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   const TemporaryFolder folder;
   testing::Rig rig(world);
   const auto stream = rig.stream("main");
@@ -67,6 +68,7 @@ KERNEL_SCENARIO(mlx_4275_stale_artefact_with_the_disk_cache_off) {
 }
 
 KERNEL_SCENARIO(warp_1711_the_same_error_cold_and_warm) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   const TemporaryFolder folder;
   testing::Rig rig(world);
   const auto stream = rig.stream("main");
@@ -93,6 +95,7 @@ KERNEL_SCENARIO(warp_1711_the_same_error_cold_and_warm) {
 }
 
 KERNEL_SCENARIO(a_caller_that_makes_100000_variants) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) return;
   testing::Rig rig(world);
   const auto stream = rig.stream("main");
   KernelRuntime kernels(

@@ -372,7 +372,7 @@ struct CudaNativeTest : ::testing::Test {
   };
 
   std::shared_ptr<std::vector<Seen>> seen = std::make_shared<std::vector<Seen>>();
-  World world{World::Mode::validate};
+  World world{World::Mode::validate, {}, testing::Family::cpu};
   KernelRig rig{world, {.target = std::make_shared<Loader>(seen), .disk = nullptr}};
   Ref<runtime::Stream> stream = rig.stream("main");
 
