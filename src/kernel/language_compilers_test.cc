@@ -31,6 +31,7 @@ struct LanguageCompilers : LanguageTest, ::testing::WithParamInterface<const cha
 };
 
 TEST_P(LanguageCompilers, vectors_of_halves_are_made_of_any_number) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) GTEST_SKIP() << world.skipped();
   if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
   const Call call{.body = R"(
 uint t = thread_position_in_grid.x;
@@ -66,6 +67,7 @@ y[9] = dot(half2(x[t], 1), float2(2, 3)) + clamp(half(9), 0.0f, x[t]);
 }
 
 TEST_P(LanguageCompilers, threads_meet_exchange_and_count) {
+  if (world.is_left_to_the_cpu(testing::kMakesHostCode)) GTEST_SKIP() << world.skipped();
   if (const std::string why = why_not(GetParam()); !why.empty()) GTEST_SKIP() << why;
   const Call call{.body = R"(
 threadgroup half tile[40];

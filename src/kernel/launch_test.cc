@@ -431,6 +431,7 @@ TEST_F(LaunchTest, an_index_out_of_bounds_fails_the_list_and_names_all) {
 }
 
 TEST_F(LaunchTest, a_failed_assertion_fails_the_list_with_its_text) {
+  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
   const Kernel asserts({.name = "asserts",
                         .inputs = {"x"},
                         .outputs = {"y"},

@@ -98,7 +98,7 @@ class ToyTarget final : public Target {
 };
 
 struct ToyTest : ::testing::Test {
-  World world{World::Mode::validate};
+  World world{World::Mode::validate, {}, testing::Family::cpu};
   KernelRig rig{world, {.target = std::make_shared<ToyTarget>(), .disk = nullptr}};
   Ref<runtime::Stream> stream = rig.stream("main");
 
