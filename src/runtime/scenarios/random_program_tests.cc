@@ -280,7 +280,7 @@ void expect_right(const Program& program) {
   const ScenarioBody body = [&](World& world) { run_program(world, program); };
   for (const World::Mode mode :
        {World::Mode::plain, World::Mode::validate, World::Mode::adversary}) {
-    run_scenario(body, mode);
+    run_scenario(body, mode, Family::cpu);
   }
 }
 
