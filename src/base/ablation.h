@@ -75,6 +75,11 @@ inline bool ablated(Ablation a) noexcept {
           1U) != 0;
 }
 
+// Whether any is on: what asks for several asks for this first.
+inline bool any_ablated() noexcept {
+  return internal::ablation_bits.load(std::memory_order_relaxed) != 0;
+}
+
 // Switches one ablation on for a scope. Scopes nest; they are process-wide, not per thread.
 class ScopedAblation {
  public:
@@ -90,6 +95,7 @@ class ScopedAblation {
 #else
 
 constexpr bool ablated(Ablation) noexcept { return false; }
+constexpr bool any_ablated() noexcept { return false; }
 
 #endif
 

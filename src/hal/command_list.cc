@@ -28,6 +28,26 @@ static_assert(alignof(Command) >= alignof(BoundRange) &&
               sizeof(Command) % alignof(BoundRange) == 0);
 static_assert(std::is_trivially_copyable_v<Command> && std::is_trivially_copyable_v<BoundRange>);
 
+// A word of a list's shape: the command, and what else decides how it can be run again.
+constexpr uint64_t shape_word(CommandKind kind, uint64_t more = 0) {
+  return more << 8 | static_cast<uint64_t>(kind);
+}
+// Of a copy or fill: which kind of memory; a slot's is not known yet.
+uint64_t memory_of(const Binding& b) {
+  return b.allocation == nullptr ? 0xff : static_cast<uint64_t>(b.allocation->buffer()->kind());
+}
+
+// Most are a few words, for which a call takes longer than the copy.
+void copy_parameters(std::byte* to, std::span<const std::byte> from) {
+  constexpr size_t kWord = 4;
+  constexpr size_t kFew = 32;
+  size_t at = 0;
+  if (from.size() <= kFew) {
+    for (; at + kWord <= from.size(); at += kWord) std::memcpy(to + at, &from[at], kWord);
+  }
+  if (at < from.size()) std::memcpy(to + at, &from[at], from.size() - at);
+}
+
 #ifdef HOLDFAST_ABLATIONS
 // One place for the parameters of all dispatches of a pipeline; see
 // Ablation::shared_parameter_slot.
@@ -79,6 +99,7 @@ CommandList::CommandList(CommandList&& other) noexcept
       used_(std::exchange(other.used_, 0)),
       command_count_(std::exchange(other.command_count_, 0)),
       barrier_count_(std::exchange(other.barrier_count_, 0)),
+      shape_hash_(std::exchange(other.shape_hash_, 0)),
       needs_replay_(other.needs_replay_),
       natives_(std::move(other.natives_)),
       keeps_users_(other.keeps_users_),
@@ -106,8 +127,7 @@ std::string CommandList::describe() const {
   return fmt::format("list '{}' (id {})", name_, id_.value);
 }
 
-void CommandList::check_open() const {
-  if (ticket_ && ticket_->state() == TicketState::open) return;
+void CommandList::refuse_to_record() const {
   throw UsageError(fmt::format(
       "{} was submitted, moved from or abandoned, and records nothing any more", describe()));
 }
@@ -155,7 +175,7 @@ void CommandList::check_bindings(std::span<const Binding> bindings, std::string_
 }
 
 void CommandList::check_dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
-                                 const Parameters& parameters, Groups groups,
+                                 const Parameters& parameters, const Groups& groups,
                                  std::string_view label) const {
   if (!pipeline) {
     throw UsageError(fmt::format("{}: no kernel was given (was its Ref moved from?)",
@@ -242,6 +262,11 @@ size_t CommandList::index_of(const Command& command) const noexcept {
   return index;
 }
 
+void CommandList::add_to_shape(uint64_t word) noexcept {
+  shape_hash_ = (shape_hash_ ^ word) * 0x9e3779b97f4a7c15U;
+  shape_hash_ ^= shape_hash_ >> 32;
+}
+
 void CommandList::make_room(size_t bytes) {
   if (used_ + bytes <= storage_.capacity) return;
   const size_t capacity = std::max({kFirstCapacity, storage_.capacity * 2, used_ + bytes});
@@ -265,21 +290,25 @@ std::byte* CommandList::grow(size_t bytes) {
   return at;
 }
 
+Command& CommandList::begin_record(CommandKind kind, size_t bytes) {
+  Command& command = *new (grow(bytes)) Command;
+  command.kind = kind;
+  command.record_bytes = static_cast<uint32_t>(bytes);
+  return command;
+}
+
 Command& CommandList::append(CommandKind kind, std::span<const Binding> bindings,
-                             std::span<const std::byte> parameters, std::string_view label) {
+                             std::span<const std::byte> parameters, const std::string_view& label) {
   check_open();
   storage_.holds.reserve(bindings.size() + 1);
-  label = label.substr(0, 1024);
-  const size_t bytes = aligned(sizeof(Command) + bindings.size() * sizeof(BoundRange) +
-                               parameters.size() + label.size());
-  std::byte* at = grow(bytes);
-  Command& command = *new (at) Command;
-  command.kind = kind;
+  const size_t label_bytes = std::min<size_t>(label.size(), 1024);
+  Command& command =
+      begin_record(kind, aligned(sizeof(Command) + bindings.size() * sizeof(BoundRange) +
+                                 parameters.size() + label_bytes));
   command.binding_count = static_cast<uint16_t>(bindings.size());
-  command.label_bytes = static_cast<uint16_t>(label.size());
+  command.label_bytes = static_cast<uint16_t>(label_bytes);
   command.parameter_bytes = static_cast<uint32_t>(parameters.size());
-  command.record_bytes = static_cast<uint32_t>(bytes);
-  at += sizeof(Command);
+  auto* at = reinterpret_cast<std::byte*>(&command + 1);
   for (const Binding& b : bindings) {
     auto& bound = *new (at) BoundRange{b.allocation, {}, b.range, b.slot, b.access};
     needs_replay_ = needs_replay_ || b.slot >= 0;
@@ -290,25 +319,15 @@ Command& CommandList::append(CommandKind kind, std::span<const Binding> bindings
     }
     at += sizeof(BoundRange);
   }
-  if (!parameters.empty()) std::memcpy(at, parameters.data(), parameters.size());
-  if (!label.empty()) std::memcpy(at + parameters.size(), label.data(), label.size());
-  if (kind == CommandKind::barrier) {
-    ++barrier_count_;
-  } else if (!command.is_mark()) {
-    ++command_count_;
-  }
+  copy_parameters(at, parameters);
+  if (label_bytes > 0) std::memcpy(at + parameters.size(), label.data(), label_bytes);
+  if (!command.is_mark()) ++command_count_;
   return command;
 }
 
-void CommandList::dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
-                           const Parameters& parameters, Groups groups, std::string_view label) {
-  check_dispatch(pipeline, bindings, parameters, groups, label);
-  dispatch_checked(pipeline, bindings, parameters, groups, label);
-}
-
 void CommandList::dispatch_checked(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
-                                   const Parameters& parameters, Groups groups,
-                                   std::string_view label) {
+                                   const Parameters& parameters, const Groups& groups,
+                                   const std::string_view& label) {
   Command& command = append(CommandKind::dispatch, bindings, parameters.bytes, label);
   command.pipeline = pipeline.get();
   command.pipeline_id = pipeline->id();
@@ -316,6 +335,10 @@ void CommandList::dispatch_checked(const Ref<Pipeline>& pipeline, std::span<cons
   command.parameters_from_replay = parameters.from_replay;
   command.replay_parameters = parameters.replay_range;
   needs_replay_ = needs_replay_ || parameters.from_replay;
+  if (!command.is_idle()) {
+    const bool nameless = ablated(Ablation::graph_key_without_kernels);
+    add_to_shape(shape_word(CommandKind::dispatch, nameless ? 0 : command.pipeline_id.value));
+  }
   const bool trusts_cache =
       ablated(Ablation::evicted_in_flight) || ablated(Ablation::kernel_key_clear_on_mismatch);
   if (!ablated(Ablation::pipelines_not_held) && !trusts_cache) hold(*pipeline);
@@ -337,7 +360,9 @@ void CommandList::copy(const Binding& from, const Binding& to, std::string_view 
   std::array ends{from, to};
   ends[0].access = Access::read;
   ends[1].access = Access::write;
-  append(CommandKind::copy, ends, {}, label);
+  if (!append(CommandKind::copy, ends, {}, label).is_idle()) {
+    add_to_shape(shape_word(CommandKind::copy, memory_of(from) << 8 | memory_of(to)));
+  }
 }
 
 void CommandList::fill(const Ref<Allocation>& to, ByteRange range, std::byte value,
@@ -349,7 +374,9 @@ void CommandList::fill(const Binding& to, std::byte value, std::string_view labe
   check_bindings({&to, 1}, label);
   Binding target = to;
   target.access = Access::write;
-  append(CommandKind::fill, {&target, 1}, {}, label).fill_value = value;
+  Command& command = append(CommandKind::fill, {&target, 1}, {}, label);
+  command.fill_value = value;
+  if (!command.is_idle()) add_to_shape(shape_word(CommandKind::fill, memory_of(to)));
 }
 
 void CommandList::native(NativeCallback callback, std::span<const Binding> bindings,
@@ -367,9 +394,15 @@ void CommandList::native(std::shared_ptr<const NativeCallback> callback,
   natives_.push_back(std::move(callback));
   append(CommandKind::native, bindings, {}, label).native_index =
       static_cast<uint32_t>(natives_.size() - 1);
+  add_to_shape(shape_word(CommandKind::native));
 }
 
-void CommandList::barrier() { append(CommandKind::barrier, {}, {}, {}); }
+void CommandList::barrier() {
+  check_open();
+  begin_record(CommandKind::barrier, sizeof(Command));
+  ++barrier_count_;
+  add_to_shape(shape_word(CommandKind::barrier));
+}
 
 void CommandList::mark_birth(const Allocation& allocation) {
   Command& mark = append(CommandKind::birth, {}, {}, allocation.name());
@@ -405,6 +438,7 @@ CommandList::Storage CommandList::take_storage() {
   if (ticket_ && ticket_->state() == TicketState::open) abandon({});
   used_ = 0;
   command_count_ = barrier_count_ = 0;
+  shape_hash_ = 0;
   program_ = nullptr;
   storage_.holds.clear();
   return std::exchange(storage_, {});

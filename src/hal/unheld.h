@@ -7,6 +7,7 @@ namespace holdfast::hal {
 
 // Whether an ablation keeps this binding out of the Holds and the history.
 inline bool is_left_unheld([[maybe_unused]] const Binding& binding) {
+  if (!any_ablated()) return false;
   if (ablated(Ablation::bound_not_held)) return true;
   if (ablated(Ablation::donated_output_not_held) && binding.access == Access::read_write) {
     return true;

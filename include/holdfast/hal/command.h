@@ -97,6 +97,15 @@ struct Command {
   ByteRange marked_range;
 
   bool is_mark() const noexcept { return kind == CommandKind::birth || kind == CommandKind::death; }
+  // Whether it is a dispatch without groups, or a copy or fill without bytes.
+  bool is_idle() const noexcept {
+    switch (kind) {
+      case CommandKind::dispatch: return groups.x == 0 || groups.y == 0 || groups.z == 0;
+      case CommandKind::copy:
+      case CommandKind::fill: return !bindings()[0].range.length;
+      default: return false;
+    }
+  }
   // copy: source, then destination.
   std::span<const BoundRange> bindings() const noexcept {
     return {reinterpret_cast<const BoundRange*>(this + 1), binding_count};

@@ -63,16 +63,21 @@ class CommandList {
 
   // Checks what the calls below check, without recording.
   void check_dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
-                      const Parameters& parameters, Groups groups, std::string_view label) const;
+                      const Parameters& parameters, const Groups& groups,
+                      std::string_view label) const;
   void check_bindings(std::span<const Binding> bindings, std::string_view label) const;
   void check_copy(const Binding& from, const Binding& to, std::string_view label) const;
 
   // Cost: a copy of the bindings and parameters.
   void dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
-                const Parameters& parameters, Groups groups, std::string_view label = {});
+                const Parameters& parameters, const Groups& groups, std::string_view label = {}) {
+    check_dispatch(pipeline, bindings, parameters, groups, label);
+    dispatch_checked(pipeline, bindings, parameters, groups, label);
+  }
   // For a recorder that has called check_dispatch itself.
   void dispatch_checked(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
-                        const Parameters& parameters, Groups groups, std::string_view label);
+                        const Parameters& parameters, const Groups& groups,
+                        const std::string_view& label);
   // Makes room, so that recording this much more cannot fail.
   void reserve(size_t commands, size_t bindings, size_t parameter_and_label_bytes);
   // Equal lengths; ranges that overlap in one Allocation are refused.
@@ -116,6 +121,10 @@ class CommandList {
   size_t command_count() const noexcept { return command_count_; }
   size_t barrier_count() const noexcept { return barrier_count_; }
   bool empty() const noexcept { return command_count_ == 0 && program_ == nullptr; }
+  // A hash of the commands, their pipelines and the barriers between them, not of what they bind:
+  // backends find by it what they have made of such a list. Idle commands do not count. Different
+  // lists may have the same.
+  uint64_t shape_hash() const noexcept { return shape_hash_; }
   const Holds& holds() const noexcept { return storage_.holds; }
   const NativeCallback& native_callback(const Command& command) const {
     return *natives_[command.native_index];
@@ -158,10 +167,16 @@ class CommandList {
 
  private:
   Command& append(CommandKind kind, std::span<const Binding> bindings,
-                  std::span<const std::byte> parameters, std::string_view label);
+                  std::span<const std::byte> parameters, const std::string_view& label);
+  // A record of this many bytes, with the command alone filled in.
+  Command& begin_record(CommandKind kind, size_t bytes);
+  void add_to_shape(uint64_t word) noexcept;
   void make_room(size_t bytes);
   std::byte* grow(size_t bytes);
-  void check_open() const;
+  void check_open() const {
+    if (!ticket_ || ticket_->state() != TicketState::open) refuse_to_record();
+  }
+  [[noreturn]] void refuse_to_record() const;
   std::string where(const char* verb, std::string_view label) const;
 
   ListId id_;
@@ -173,6 +188,7 @@ class CommandList {
   size_t used_ = 0;
   size_t command_count_ = 0;
   size_t barrier_count_ = 0;
+  uint64_t shape_hash_ = 0;
   bool needs_replay_ = false;
   std::vector<std::shared_ptr<const NativeCallback>> natives_;
   bool keeps_users_ = false;
