@@ -40,7 +40,7 @@ class Launching {
   }
 
   Failure add(const Command& command) {
-    if (CudaWork::is_idle(command)) return {};
+    if (command.is_idle()) return {};
     switch (command.kind) {
       case CommandKind::dispatch: return dispatch(command);
       case CommandKind::copy: return copy(command);
@@ -58,8 +58,10 @@ class Launching {
   }
 
   Failure dispatch(const Command& command) {
-    const CudaWork::Dispatch d = work_.dispatch(command, block_);
-    CudaArguments arguments(block_, d.argument_bytes);
+    const CudaWork::Dispatch d = work_.dispatch(command);
+    uint64_t* end = words_.data();
+    work_.put_arguments(command, d, [&](uint64_t word) { *end++ = word; });
+    CudaArguments arguments(words_.data(), d.pipeline.argument_bytes());
     const bool timing = core_.profiler.enabled();
     const cu::CUevent before = timing ? core_.profiler.record(core_, stream_) : nullptr;
     const cu::CUresult result =
@@ -154,7 +156,7 @@ class Launching {
   std::span<const Command* const> skipped_;  // those yet to come
   bool launched_ = false;
   std::vector<CudaProfiler::Timed> timed_;
-  CudaWork::ArgumentBlock block_;
+  std::array<uint64_t, CudaWork::kMaxArgumentWords> words_;
 };
 
 }  // namespace

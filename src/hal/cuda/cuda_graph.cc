@@ -22,20 +22,6 @@ constexpr size_t kMostOfOneShape = 16;
 // Shapes of which one list was seen.
 constexpr size_t kRemembered = 256;
 
-// Words of a shape.
-constexpr uint64_t kBarrier = 1;
-constexpr uint64_t kDispatch = 2;
-constexpr uint64_t kCopy = 3;
-constexpr uint64_t kFill = 4;
-constexpr uint64_t kFromHost = 16;
-constexpr uint64_t kToHost = 32;
-
-uint64_t mix(uint64_t hash, uint64_t word) {
-  hash ^= word;
-  hash *= 0x9e3779b97f4a7c15U;
-  return hash ^ (hash >> 32);
-}
-
 // The lanes of the waves: after which nodes the next one comes.
 class Lanes {
  public:
@@ -64,32 +50,44 @@ class Lanes {
   size_t next_ = 0;                      // of these, which the next command follows
 };
 
-cu::CudaMemcpy3D copy_params(uint64_t to, uint64_t from, uint64_t bytes) {
-  cu::CudaMemcpy3D params;
-  params.srcDevice = from;
-  params.dstDevice = to;
-  params.WidthInBytes = bytes;
-  return params;
-}
-
-cu::CudaMemsetNodeParams fill_params(uint64_t to, uint64_t value, uint64_t bytes) {
-  cu::CudaMemsetNodeParams params;
-  params.dst = to;
-  params.value = static_cast<unsigned>(value);
-  params.width = bytes;
-  return params;
-}
-
 // Whether it is a node of the graph.
 bool is_node(const Command& command) {
-  return !command.is_mark() && command.kind != CommandKind::barrier && !CudaWork::is_idle(command);
+  return !command.is_mark() && command.kind != CommandKind::barrier && !command.is_idle();
+}
+
+// How many of a node's words come before a dispatch's arguments.
+constexpr size_t kGridWords = 3;
+// A copy's or fill's words: where to, what from, how many bytes.
+constexpr size_t kOperandWords = 3;
+
+size_t words_of(const Command& command) {
+  return command.kind == CommandKind::dispatch ? kGridWords + CudaWork::argument_words(command)
+                                               : kOperandWords;
+}
+
+constexpr uint64_t joined(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
+constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
+constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
+
+// Commands that a graph can have, and enough of them.
+bool can_be_graph(const CudaWork& work) {
+  size_t nodes = 0;
+  for (const Command& command : work.commands()) {
+    if (command.kind == CommandKind::native) return false;
+    if (command.kind == CommandKind::dispatch &&
+        static_cast<const CudaPipeline&>(*command.pipeline).has_attributes()) {
+      return false;
+    }
+    if (is_node(command)) ++nodes;
+  }
+  return nodes >= kFewestNodes;
 }
 
 }  // namespace
 
 Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const std::shared_ptr<CudaCore>& core,
-                                                     const CudaWork& work, CudaGraphShape shape) {
-  std::unique_ptr<CudaGraph> made(new CudaGraph(core, std::move(shape)));
+                                                     const CudaWork& work) {
+  std::unique_ptr<CudaGraph> made(new CudaGraph(core));
   if (Failure failure = made->build(work)) return failure;
   return made;
 }
@@ -99,135 +97,179 @@ Failure CudaGraph::build(const CudaWork& work) {
   const std::string what = fmt::format("no graph for {}", work.describe());
   if (Failure failure = core()->check(cu.cuGraphCreate(&graph_, 0), what)) return failure;
   Lanes lanes;
+  bool after_barrier = false;
   for (const Command& command : work.commands()) {
-    if (command.kind == CommandKind::barrier) lanes.end_wave();
+    if (command.kind == CommandKind::barrier) {
+      lanes.end_wave();
+      after_barrier = true;
+    }
     if (!is_node(command)) continue;
-    if (Failure failure = add_node(work, command, lanes.before_next())) return failure;
+    const bool begins_wave = std::exchange(after_barrier, false) && !nodes_.empty();
+    if (Failure failure = add_node(work, command, begins_wave, lanes.before_next())) {
+      return failure;
+    }
     lanes.add(nodes_.back().handle);
   }
   return core()->check(cu.cuGraphInstantiateWithFlags(&exec_, graph_, 0), what);
 }
 
-cu::CudaKernelNodeParams CudaGraph::kernel_params(const CudaWork::Dispatch& d,
+cu::CudaKernelNodeParams CudaGraph::kernel_params(const Node& node, const CudaPipeline& pipeline,
                                                   CudaArguments& arguments) const {
+  const uint64_t* const words = &words_[node.first];
   cu::CudaKernelNodeParams params;
-  params.func = d.pipeline.function();
-  params.gridDimX = d.groups.x;
-  params.gridDimY = d.groups.y;
-  params.gridDimZ = d.groups.z;
-  params.blockDimX = d.threads.x;
-  params.blockDimY = d.threads.y;
-  params.blockDimZ = d.threads.z;
-  params.sharedMemBytes = d.pipeline.shared_memory();
+  params.func = pipeline.function();
+  params.gridDimX = high(words[0]);
+  params.gridDimY = low(words[0]);
+  params.gridDimZ = high(words[1]);
+  params.blockDimX = low(words[1]);
+  params.blockDimY = high(words[2]);
+  params.blockDimZ = low(words[2]);
+  params.sharedMemBytes = pipeline.shared_memory();
   params.extra = arguments.extra;
   return params;
 }
 
-Failure CudaGraph::add_node(const CudaWork& work, const Command& command,
+cu::CudaMemcpy3D CudaGraph::copy_params(const Node& node) const {
+  cu::CudaMemcpy3D params;
+  params.dstDevice = words_[node.first];
+  params.srcDevice = words_[node.first + 1];
+  params.WidthInBytes = words_[node.first + 2];
+  return params;
+}
+
+cu::CudaMemsetNodeParams CudaGraph::fill_params(const Node& node) const {
+  cu::CudaMemsetNodeParams params;
+  params.dst = words_[node.first];
+  params.value = low(words_[node.first + 1]);
+  params.width = words_[node.first + 2];
+  return params;
+}
+
+Failure CudaGraph::add_node(const CudaWork& work, const Command& command, bool begins_wave,
                             std::span<const cu::CUgraphNode> after) {
   const cu::Calls& cu = core()->cu;
-  Node node;
+  Node& node = nodes_.emplace_back();
   node.kind = command.kind;
+  node.begins_wave = begins_wave;
+  node.first = words_.size();
+  node.count = words_of(command);
+  words_.resize(node.first + node.count);
+  (void)rewrite(node, work, command);
   cu::CUresult result = cu::CUDA_SUCCESS;
   switch (command.kind) {
     case CommandKind::dispatch: {
-      const CudaWork::Dispatch d = work.dispatch(command, block_);
-      (void)update(work, command, &d, node.content);
-      CudaArguments arguments(block_, d.argument_bytes);
-      const cu::CudaKernelNodeParams params = kernel_params(d, arguments);
-      result = cu.cuGraphAddKernelNode(&node.handle, graph_, after.data(), after.size(), &params);
+      node.kernel = command.pipeline_id;
       kernels_.emplace_back(*command.pipeline);
+      const auto& pipeline = static_cast<const CudaPipeline&>(*command.pipeline);
+      CudaArguments arguments(words_.data() + node.first + kGridWords, pipeline.argument_bytes());
+      const cu::CudaKernelNodeParams params = kernel_params(node, pipeline, arguments);
+      result = cu.cuGraphAddKernelNode(&node.handle, graph_, after.data(), after.size(), &params);
       break;
     }
     case CommandKind::copy: {
-      (void)update(work, command, nullptr, node.content);
-      const auto params = copy_params(node.content[0], node.content[1], node.content[2]);
+      node.from_host = work.place(command.bindings()[0]).on_host;
+      node.to_host = work.place(command.bindings()[1]).on_host;
+      const cu::CudaMemcpy3D params = copy_params(node);
       result = cu.cuGraphAddMemcpyNode(&node.handle, graph_, after.data(), after.size(), &params,
                                        core()->context);
       break;
     }
     default: {
-      (void)update(work, command, nullptr, node.content);
-      const auto params = fill_params(node.content[0], node.content[1], node.content[2]);
+      node.to_host = work.place(command.bindings()[0]).on_host;
+      const cu::CudaMemsetNodeParams params = fill_params(node);
       result = cu.cuGraphAddMemsetNode(&node.handle, graph_, after.data(), after.size(), &params,
                                        core()->context);
       break;
     }
   }
-  nodes_.push_back(std::move(node));
   if (result == cu::CUDA_SUCCESS) return {};
   return core()->check(result, fmt::format("no node for {}", work.describe(command)));
 }
 
-bool CudaGraph::update(const CudaWork& work, const Command& command,
-                       const CudaWork::Dispatch* dispatch, std::vector<uint64_t>& content) {
-  constexpr size_t kWords = 3;
-  std::array<uint64_t, kWords> words{};
-  std::span<const uint64_t> more;
-  if (dispatch != nullptr) {
-    const CudaWork::Dispatch& d = *dispatch;
-    const size_t whole = (d.argument_bytes + 7) / 8;
-    // The last word may be used in part.
-    if (const size_t rest = d.argument_bytes % 8; rest != 0) {
-      block_[whole - 1] &= (uint64_t{1} << (8 * rest)) - 1;
-    }
-    more = {block_.data(), whole};
-    words = {uint64_t{d.groups.x} << 32 | d.groups.y, uint64_t{d.groups.z} << 32 | d.threads.x,
-             uint64_t{d.threads.y} << 32 | d.threads.z};
-  } else if (command.kind == CommandKind::copy) {
-    const CudaWork::Place from = work.place(command.bindings()[0]);
-    words = {work.place(command.bindings()[1]).address, from.address, from.length};
-  } else {
-    const CudaWork::Place to = work.place(command.bindings()[0]);
-    words = {to.address, std::to_integer<uint64_t>(command.fill_value), to.length};
+bool CudaGraph::fits(const Node& node, const CudaWork& work, const Command& command) {
+  if (node.kind != command.kind) return false;
+  switch (command.kind) {
+    case CommandKind::dispatch:
+      return node.kernel == command.pipeline_id ||
+             (ablated(Ablation::graph_key_without_kernels) && node.count == words_of(command));
+    case CommandKind::copy:
+      return node.from_host == work.place(command.bindings()[0]).on_host &&
+             node.to_host == work.place(command.bindings()[1]).on_host;
+    default: return node.to_host == work.place(command.bindings()[0]).on_host;
   }
-  if (content.size() == kWords + more.size() &&
-      std::equal(words.begin(), words.end(), content.begin()) &&
-      std::equal(more.begin(), more.end(), content.begin() + kWords)) {
-    return false;
-  }
-  content.resize(kWords + more.size());
-  std::copy(words.begin(), words.end(), content.begin());
-  std::copy(more.begin(), more.end(), content.begin() + kWords);
-  return true;
 }
 
-Failure CudaGraph::set(const CudaWork& work) {
-  const cu::Calls& cu = core()->cu;
-  auto node = nodes_.begin();
-  for (const Command& command : work.commands()) {
-    if (!is_node(command)) continue;
-    Node& at = *node++;
-    if (ablated(Ablation::graph_keeps_stale_parameters) && &at == &nodes_.back()) continue;
-    cu::CUresult result = cu::CUDA_SUCCESS;
-    switch (command.kind) {
-      case CommandKind::dispatch: {
-        const CudaWork::Dispatch d = work.dispatch(command, block_);
-        if (!update(work, command, &d, at.content)) break;
-        CudaArguments arguments(block_, d.argument_bytes);
-        const cu::CudaKernelNodeParams params = kernel_params(d, arguments);
-        result = cu.cuGraphExecKernelNodeSetParams(exec_, at.handle, &params);
-        break;
-      }
-      case CommandKind::copy: {
-        if (!update(work, command, nullptr, at.content)) break;
-        const auto params = copy_params(at.content[0], at.content[1], at.content[2]);
-        result = cu.cuGraphExecMemcpyNodeSetParams(exec_, at.handle, &params, core()->context);
-        break;
-      }
-      default: {
-        if (!update(work, command, nullptr, at.content)) break;
-        const auto params = fill_params(at.content[0], at.content[1], at.content[2]);
-        result = cu.cuGraphExecMemsetNodeSetParams(exec_, at.handle, &params, core()->context);
-        break;
-      }
+bool CudaGraph::rewrite(const Node& node, const CudaWork& work, const Command& command) {
+  uint64_t* at = &words_[node.first];
+  uint64_t difference = 0;
+  const auto put = [&](uint64_t word) {
+    difference |= *at ^ word;
+    *at++ = word;
+  };
+  switch (command.kind) {
+    case CommandKind::dispatch: {
+      const CudaWork::Dispatch d = work.dispatch(command);
+      put(joined(d.groups.x, d.groups.y));
+      put(joined(d.groups.z, d.threads.x));
+      put(joined(d.threads.y, d.threads.z));
+      work.put_arguments(command, d, put);
+      break;
     }
-    if (result != cu::CUDA_SUCCESS) {
-      at.content.clear();  // what the node has is not known
-      return core()->check(result, fmt::format("no node for {}", work.describe(command)));
+    case CommandKind::copy:
+      put(work.address(command.bindings()[1]));
+      put(work.address(command.bindings()[0]));
+      put(command.bindings()[0].range.length.value);
+      break;
+    default:
+      put(work.address(command.bindings()[0]));
+      put(std::to_integer<uint64_t>(command.fill_value));
+      put(command.bindings()[0].range.length.value);
+      break;
+  }
+  return difference != 0;
+}
+
+cu::CUresult CudaGraph::set(const Node& node, const CudaPipeline* pipeline) {
+  const cu::Calls& cu = core()->cu;
+  switch (node.kind) {
+    case CommandKind::dispatch: {
+      CudaArguments arguments(words_.data() + node.first + kGridWords, pipeline->argument_bytes());
+      const cu::CudaKernelNodeParams params = kernel_params(node, *pipeline, arguments);
+      return cu.cuGraphExecKernelNodeSetParams(exec_, node.handle, &params);
+    }
+    case CommandKind::copy: {
+      const cu::CudaMemcpy3D params = copy_params(node);
+      return cu.cuGraphExecMemcpyNodeSetParams(exec_, node.handle, &params, core()->context);
+    }
+    default: {
+      const cu::CudaMemsetNodeParams params = fill_params(node);
+      return cu.cuGraphExecMemsetNodeSetParams(exec_, node.handle, &params, core()->context);
     }
   }
-  return {};
+}
+
+CudaGraph::Outcome CudaGraph::set(const CudaWork& work) {
+  if (refused_) return Outcome::refused;
+  auto node = nodes_.begin();
+  bool after_barrier = false;
+  for (const Command& command : work.commands()) {
+    if (command.kind == CommandKind::barrier) after_barrier = true;
+    if (!is_node(command)) continue;
+    const bool begins_wave = std::exchange(after_barrier, false) && node != nodes_.begin();
+    if (node == nodes_.end() || node->begins_wave != begins_wave || !fits(*node, work, command)) {
+      return Outcome::other_shape;
+    }
+    const Node& at = *node++;
+    if (ablated(Ablation::graph_keeps_stale_parameters) && node == nodes_.end()) continue;
+    if (!rewrite(at, work, command)) continue;
+    const cu::CUresult result = set(at, static_cast<const CudaPipeline*>(command.pipeline));
+    if (result != cu::CUDA_SUCCESS) {
+      refused_ = true;  // before words are made, for which there may be no memory
+      (void)core()->check(result, fmt::format("no node for {}", work.describe(command)));
+      return Outcome::refused;
+    }
+  }
+  return node == nodes_.end() ? Outcome::set : Outcome::other_shape;
 }
 
 Failure CudaGraph::launch(cu::CUstream stream, const CudaWork& work) {
@@ -247,49 +289,6 @@ void CudaGraph::destroy_native() noexcept {
   const CudaCore::Current current(*core());
   if (exec_ != nullptr) (void)core()->cu.cuGraphExecDestroy(exec_);
   if (graph_ != nullptr) (void)core()->cu.cuGraphDestroy(graph_);
-}
-
-std::optional<CudaGraphShape> CudaGraphs::shape_of(const CudaWork& work) const {
-  const size_t commands = work.commands().command_count();
-  if (commands < kFewestNodes || commands > kMostNodes) return std::nullopt;
-  CudaGraphShape shape;
-  shape.words.reserve(2 * commands + work.commands().barrier_count());
-  size_t nodes = 0;
-  bool wave_has_nodes = false;
-  for (const Command& command : work.commands()) {
-    if (command.kind == CommandKind::barrier && wave_has_nodes) {
-      shape.words.push_back(kBarrier);
-      wave_has_nodes = false;
-    }
-    if (!is_node(command)) continue;
-    wave_has_nodes = true;
-    ++nodes;
-    switch (command.kind) {
-      case CommandKind::dispatch: {
-        if (static_cast<const CudaPipeline&>(*command.pipeline).has_attributes()) {
-          return std::nullopt;
-        }
-        shape.words.push_back(kDispatch);
-        if (!ablated(Ablation::graph_key_without_kernels)) {
-          shape.words.push_back(command.pipeline_id.value);
-        }
-        break;
-      }
-      case CommandKind::copy:
-        // The driver changes addresses of a copy, but not what kind of memory they are in.
-        shape.words.push_back(kCopy | (work.place(command.bindings()[0]).on_host ? kFromHost : 0) |
-                              (work.place(command.bindings()[1]).on_host ? kToHost : 0));
-        break;
-      case CommandKind::fill:
-        shape.words.push_back(kFill | (work.place(command.bindings()[0]).on_host ? kToHost : 0));
-        break;
-      default: return std::nullopt;
-    }
-  }
-  if (nodes < kFewestNodes) return std::nullopt;
-  shape.hash = nodes;
-  for (const uint64_t word : shape.words) shape.hash = mix(shape.hash, word);
-  return shape;
 }
 
 bool CudaGraphs::was_seen_before(uint64_t hash) {
@@ -322,45 +321,61 @@ void CudaGraphs::make_room(const GpuTimeline& timeline, size_t nodes) {
   }
 }
 
-CudaGraph* CudaGraphs::take(const CudaWork& work, CudaGraphShape&& shape,
-                            const GpuTimeline& timeline) {
-  size_t alike = 0;
+CudaGraphs::Entries::iterator CudaGraphs::take(const CudaWork& work, const GpuTimeline& timeline) {
+  const uint64_t shape_hash = work.commands().shape_hash();
+  size_t in_flight = 0;  // that are or may be of this shape
   for (const bool asked : {false, true}) {
-    alike = 0;
-    for (const Entry& entry : entries_) {
-      if (!(entry.graph->shape() == shape)) continue;
-      ++alike;
-      if (timeline.was_seen(entry.value) || ablated(Ablation::graph_reused_in_flight)) {
-        return entry.graph.get();
+    in_flight = 0;
+    for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+      if (entry->shape_hash != shape_hash) continue;
+      if (!timeline.was_seen(entry->value) && !ablated(Ablation::graph_reused_in_flight)) {
+        ++in_flight;
+        continue;
+      }
+      switch (entry->graph->set(work)) {
+        case CudaGraph::Outcome::set: return entry;
+        case CudaGraph::Outcome::other_shape: break;
+        case CudaGraph::Outcome::refused: discard(entry); return entries_.end();
       }
     }
-    if (alike == 0 || asked) break;
+    if (in_flight == 0 || asked) break;
     (void)timeline.query(timeline.started());  // what has finished since is seen now
   }
-  if (alike >= kMostOfOneShape || (alike == 0 && !was_seen_before(shape.hash))) return nullptr;
+  if (in_flight >= kMostOfOneShape || !can_be_graph(work)) return entries_.end();
+  if (in_flight == 0 && !was_seen_before(shape_hash)) return entries_.end();
+  return make(work, timeline);
+}
+
+CudaGraphs::Entries::iterator CudaGraphs::make(const CudaWork& work, const GpuTimeline& timeline) {
   const size_t nodes = work.commands().command_count();
   make_room(timeline, nodes);
-  if (entries_.size() >= kMostGraphs || nodes_ + nodes > kMostNodesInAll) return nullptr;
-  Result<std::unique_ptr<CudaGraph>> made = CudaGraph::create(core_, work, std::move(shape));
-  if (!made) return nullptr;
+  if (entries_.size() >= kMostGraphs || nodes_ + nodes > kMostNodesInAll) return entries_.end();
+  Result<std::unique_ptr<CudaGraph>> made = CudaGraph::create(core_, work);
+  if (!made) return entries_.end();
+  entries_.push_back({work.commands().shape_hash(), std::move(made).value(), {}, 0});
+  nodes_ += entries_.back().graph->nodes();
   ++counts_.made;
-  nodes_ += made.value()->nodes();
-  entries_.push_back({std::move(made).value(), {}, 0});
-  return entries_.back().graph.get();
+  return entries_.end() - 1;
 }
 
-void CudaGraphs::launched(CudaGraph& graph, TimelineValue value) {
-  for (Entry& entry : entries_) {
-    if (entry.graph.get() != &graph) continue;
-    entry.value = value;
-    entry.last_used = ++uses_;
+bool CudaGraphs::launch(const CudaWork& work, cu::CUstream stream, const GpuTimeline& timeline) {
+  const size_t commands = work.commands().command_count();
+  if (commands < kFewestNodes || commands > kMostNodes) return false;
+  const auto entry = take(work, timeline);
+  if (entry == entries_.end()) return false;
+  if (entry->graph->launch(stream, work)) {
+    discard(entry);
+    return false;
   }
+  entry->value = work.work().point.value;
+  entry->last_used = ++uses_;
   ++counts_.launched;
+  return true;
 }
 
-void CudaGraphs::discard(CudaGraph& graph) {
-  nodes_ -= graph.nodes();
-  std::erase_if(entries_, [&](const Entry& entry) { return entry.graph.get() == &graph; });
+void CudaGraphs::discard(Entries::iterator entry) {
+  nodes_ -= entry->graph->nodes();
+  entries_.erase(entry);
 }
 
 }  // namespace holdfast::hal

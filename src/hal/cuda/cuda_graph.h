@@ -2,23 +2,13 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <span>
 #include <vector>
 
 #include "holdfast/hal/cuda/cuda_work.h"
 #include "holdfast/hal/gpu/gpu_timeline.h"
 
 namespace holdfast::hal {
-
-// The shape of a list: which commands, which kernels, which waves. Two lists of one shape differ in
-// their bindings, parameters and grids alone.
-struct CudaGraphShape {
-  std::vector<uint64_t> words;
-  uint64_t hash = 0;
-  friend bool operator==(const CudaGraphShape& a, const CudaGraphShape& b) {
-    return a.hash == b.hash && a.words == b.words;
-  }
-};
 
 // A list as one launch: an executable graph whose nodes get the bindings, parameters and grids of
 // the list before each launch. It belongs to one list at a time, from the first of these until its
@@ -28,48 +18,59 @@ class CudaGraph final : private CudaObject {
   // Nodes of a wave run beside each other, in up to kLanes lanes; those of the next wave after all
   // of them. With the context current.
   static Result<std::unique_ptr<CudaGraph>> create(const std::shared_ptr<CudaCore>& core,
-                                                   const CudaWork& work, CudaGraphShape shape);
+                                                   const CudaWork& work);
   ~CudaGraph() override;
 
   // More lanes only cost the launch (docs/devices.md).
   static constexpr size_t kLanes = 8;
 
-  const CudaGraphShape& shape() const noexcept { return shape_; }
   size_t nodes() const noexcept { return nodes_.size(); }
   // Whether somebody could still ask for each of its kernels.
   bool is_wanted() const noexcept;
-  // Gives the nodes what the work binds; only nodes for which something has changed. A failure
-  // leaves the graph unusable.
-  Failure set(const CudaWork& work);
+
+  enum class Outcome : uint8_t {
+    set,
+    other_shape,  // the work has other commands, kernels or waves
+    refused       // by the driver: the graph is unusable
+  };
+  // Gives the nodes what the work binds; only nodes for which something has changed.
+  Outcome set(const CudaWork& work);
   Failure launch(cu::CUstream stream, const CudaWork& work);
 
  private:
   struct Node {
     cu::CUgraphNode handle = nullptr;
     CommandKind kind = CommandKind::dispatch;
-    // What the executable has, to compare with.
-    std::vector<uint64_t> content;
+    bool begins_wave = false;  // a later one than the first
+    bool from_host = false;    // a copy's operands: the driver changes their addresses, but not in
+    bool to_host = false;      // what kind of memory they are
+    ResourceId kernel{};       // of a dispatch
+    size_t first = 0;          // of its words
+    size_t count = 0;
   };
 
-  CudaGraph(const std::shared_ptr<CudaCore>& core, CudaGraphShape shape)
-      : CudaObject(core), shape_(std::move(shape)) {}
+  explicit CudaGraph(const std::shared_ptr<CudaCore>& core) : CudaObject(core) {}
   Failure build(const CudaWork& work);
-  Failure add_node(const CudaWork& work, const Command& command,
+  Failure add_node(const CudaWork& work, const Command& command, bool begins_wave,
                    std::span<const cu::CUgraphNode> after);
-  // Whether `content` differs from what the command says in the driver's terms; makes it so. A
-  // dispatch's arguments are in block_ afterwards.
-  bool update(const CudaWork& work, const Command& command, const CudaWork::Dispatch* dispatch,
-              std::vector<uint64_t>& content);
-  cu::CudaKernelNodeParams kernel_params(const CudaWork::Dispatch& dispatch,
+  static bool fits(const Node& node, const CudaWork& work, const Command& command);
+  // Writes what the command says in the driver's terms over the node's words: for a dispatch its
+  // grid and arguments, for a copy or fill its operands. Whether any of them has changed.
+  bool rewrite(const Node& node, const CudaWork& work, const Command& command);
+  cu::CUresult set(const Node& node, const CudaPipeline* pipeline);
+  // Of a node, by its words.
+  cu::CudaKernelNodeParams kernel_params(const Node& node, const CudaPipeline& pipeline,
                                          CudaArguments& arguments) const;
+  cu::CudaMemcpy3D copy_params(const Node& node) const;
+  cu::CudaMemsetNodeParams fill_params(const Node& node) const;
   void destroy_native() noexcept override;
 
-  CudaGraphShape shape_;
   cu::CUgraph graph_ = nullptr;
   cu::CUgraphExec exec_ = nullptr;
   std::vector<Node> nodes_;
+  std::vector<uint64_t> words_;  // what the executable has, node by node
+  bool refused_ = false;         // what it has is not known
   std::vector<KeptResource> kernels_;
-  CudaWork::ArgumentBlock block_;
 };
 
 // The executables of one queue, a bounded number; the least recently used go first. Used by whoever
@@ -78,16 +79,12 @@ class CudaGraphs {
  public:
   explicit CudaGraphs(std::shared_ptr<CudaCore> core) noexcept : core_(std::move(core)) {}
 
-  // The shape of a work that can and should be a graph; none otherwise: it has a native callback or
-  // a kernel with launch attributes, or is too short or too long to gain from it.
-  std::optional<CudaGraphShape> shape_of(const CudaWork& work) const;
-  // An idle executable of the shape, or a new one; null where commands are to be launched one by
-  // one: the shape is seen for the first time, or all that there may be are in flight. The caller
-  // sets and launches it, and says with which value.
-  CudaGraph* take(const CudaWork& work, CudaGraphShape&& shape, const GpuTimeline& timeline);
-  void launched(CudaGraph& graph, TimelineValue value);
-  // The driver refused it: it goes.
-  void discard(CudaGraph& graph);
+  // Whether the work was launched as one: on an idle executable of its shape (the same commands,
+  // kernels and waves), or on a new one. Otherwise its commands are to be launched one by one: it
+  // has a native callback or a kernel with launch attributes, is too short or too long to gain from
+  // it, its shape is seen for the first time, or all executables that there may be are in flight.
+  // The device may be lost by it.
+  bool launch(const CudaWork& work, cu::CUstream stream, const GpuTimeline& timeline);
 
   struct Counts {
     uint64_t launched = 0;  // lists that were one launch
@@ -97,15 +94,21 @@ class CudaGraphs {
 
  private:
   struct Entry {
+    uint64_t shape_hash = 0;
     std::unique_ptr<CudaGraph> graph;
     TimelineValue value;  // of the last list that it ran
     uint64_t last_used = 0;
   };
+  using Entries = std::vector<Entry>;
+  // With the work's bindings set; the end where there is none.
+  Entries::iterator take(const CudaWork& work, const GpuTimeline& timeline);
+  Entries::iterator make(const CudaWork& work, const GpuTimeline& timeline);
+  void discard(Entries::iterator entry);
   bool was_seen_before(uint64_t hash);
   void make_room(const GpuTimeline& timeline, size_t nodes);
 
   std::shared_ptr<CudaCore> core_;
-  std::vector<Entry> entries_;
+  Entries entries_;
   std::vector<uint64_t> seen_once_;  // hashes, as a ring
   size_t seen_next_ = 0;
   uint64_t uses_ = 0;

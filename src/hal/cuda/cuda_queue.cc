@@ -75,21 +75,6 @@ Failure CudaQueue::hand_over_empty(const Work& work) {
   return signal(work);
 }
 
-bool CudaQueue::launch_as_graph(const CudaWork& work) {
-  std::optional<CudaGraphShape> shape = graphs_.shape_of(work);
-  if (!shape) return false;
-  CudaGraph* const graph = graphs_.take(work, std::move(*shape), counter());
-  if (graph == nullptr) return false;
-  Failure failure = graph->set(work);
-  if (!failure) failure = graph->launch(progress_.stream, work);
-  if (failure) {
-    graphs_.discard(*graph);
-    return false;
-  }
-  graphs_.launched(*graph, work.work().point.value);
-  return true;
-}
-
 Failure CudaQueue::hand_over(const Work& work, std::span<const Command* const> skipped,
                              ListFailure known) {
   const CudaWork cuda(work);
@@ -115,7 +100,7 @@ Failure CudaQueue::launch_and_signal(const CudaWork& cuda, std::span<const Comma
   const bool one_launch =
       core_->uses_graphs && work.only == nullptr && skipped.empty() && !core_->profiler.enabled();
   CudaLaunched launched;
-  if (!one_launch || !launch_as_graph(cuda)) {
+  if (!one_launch || !graphs_.launch(cuda, progress_.stream, counter())) {
     const Translating scope(*this, work);
     launched = launch(*core_, cuda, progress_.stream, skipped);
   }

@@ -25,8 +25,6 @@ class CudaQueue final : public GpuQueue {
  private:
   Failure launch_and_signal(const CudaWork& work, std::span<const Command* const> skipped,
                             ListFailure known);
-  // Whether the work was launched as a graph: see CudaGraphs. The device may be lost by it.
-  bool launch_as_graph(const CudaWork& work);
   // Makes the stream wait for the Points of other queues that the work waits for.
   Failure await(const Work& work);
   // The stream writes the work's value, after everything it was given. Cannot fail with work on the

@@ -255,11 +255,4 @@ void CudaPipeline::destroy_native() noexcept {
   (void)core()->cu.cuModuleUnload(module_);
 }
 
-Groups CudaPipeline::threads(std::span<const std::byte> parameters) const noexcept {
-  if (threads_.count() != 0) return threads_;
-  std::array<uint32_t, 3> said{};
-  std::memcpy(said.data(), parameters.data() + threads_at_, sizeof said);
-  return {said[0], said[1], said[2]};
-}
-
 }  // namespace holdfast::hal

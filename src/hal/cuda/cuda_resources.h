@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <memory>
 
@@ -43,7 +44,12 @@ class CudaPipeline final : public Pipeline, private CudaObject {
   // this many bytes.
   uint32_t argument_bytes() const noexcept { return argument_bytes_; }
   // The threads of a group of this dispatch.
-  Groups threads(std::span<const std::byte> parameters) const noexcept;
+  Groups threads(std::span<const std::byte> parameters) const noexcept {
+    if (threads_.count() != 0) return threads_;
+    Groups said;
+    std::memcpy(&said, parameters.data() + threads_at_, sizeof said);
+    return said;
+  }
   uint32_t shared_memory() const noexcept { return shared_memory_; }
   Groups cluster() const noexcept { return cluster_; }
   bool is_cooperative() const noexcept { return cooperative_; }

@@ -1,10 +1,10 @@
 #pragma once
 
-#include <array>
 #include <cstring>
 #include <span>
 #include <string>
 
+#include "holdfast/base/rounding.h"
 #include "holdfast/hal/cuda/cuda_resources.h"
 #include "holdfast/hal/program.h"
 #include "holdfast/hal/queue.h"
@@ -30,52 +30,59 @@ class CudaWork {
     bool on_host = false;  // memory of the host, that the device reaches
   };
   Place place(const BoundRange& bound) const {
-    const BoundRange* target = &bound;
-    Bytes offset = bound.range.offset;
-    if (bound.slot >= 0) {
-      target = &replay_.slots()[static_cast<size_t>(bound.slot)];
-      offset += target->range.offset;
-    }
-    const Allocation& allocation = *target->allocation;
-    const auto& buffer = static_cast<const CudaBuffer&>(*allocation.buffer());
-    return {buffer.address() + (allocation.offset() + offset).value, bound.range.length.value,
-            buffer.host_pointer() != nullptr};
+    const CudaBuffer& in = buffer(target(bound));
+    return {address(bound), bound.range.length.value, in.host_pointer() != nullptr};
+  }
+  cu::CUdeviceptr address(const BoundRange& bound) const {
+    const BoundRange& to = target(bound);
+    Bytes offset = bound.range.offset + to.allocation->offset();
+    if (bound.slot >= 0) offset += to.range.offset;
+    return buffer(to).address() + offset.value;
   }
 
-  // Whether a command has nothing to do: no groups, no bytes.
-  static bool is_idle(const Command& command) noexcept {
-    switch (command.kind) {
-      case CommandKind::dispatch: return command.groups.count() == 0;
-      case CommandKind::copy:
-      case CommandKind::fill: return !command.bindings()[0].range.length;
-      default: return false;
-    }
-  }
-
-  // A dispatch, with its arguments in one block of bytes; the block is not cleared between uses.
-  using ArgumentBlock = std::array<uint64_t, 2 * kMaxBindings + kMaxParameterBytes.value / 8>;
   struct Dispatch {
     const CudaPipeline& pipeline;
+    std::span<const std::byte> parameters;
     Groups groups;
     Groups threads;
-    size_t argument_bytes = 0;
   };
-  Dispatch dispatch(const Command& command, ArgumentBlock& block) const {
+  Dispatch dispatch(const Command& command) const {
     const auto& pipeline = static_cast<const CudaPipeline&>(*command.pipeline);
     const std::span<const std::byte> parameters =
         command.parameters_from_replay
             ? replay_.replay_parameters().subspan(command.replay_parameters.offset.value,
                                                   command.replay_parameters.length.value)
             : command.parameters();
-    size_t words = 0;
-    for (const BoundRange& bound : command.bindings()) block[words++] = place(bound).address;
-    if (pipeline.takes_lengths()) {
-      for (const BoundRange& bound : command.bindings()) {
-        block[words++] = bound.range.length.value;
-      }
+    return {pipeline, parameters, command.groups, pipeline.threads(parameters)};
+  }
+
+  // What a dispatch may have of arguments, as words; the last is filled up with zeros.
+  static constexpr size_t kMaxArgumentWords = 2 * kMaxBindings + kMaxParameterBytes.value / 8;
+  static size_t argument_words(const Command& command) {
+    const auto& pipeline = static_cast<const CudaPipeline&>(*command.pipeline);
+    return command.binding_count * (pipeline.takes_lengths() ? 2U : 1U) +
+           ceil_div<size_t>(pipeline.parameter_bytes().value, 8);
+  }
+  // Calls `put` with each of them. The kernel takes the first argument_bytes() of its pipeline.
+  template <typename Put>
+  void put_arguments(const Command& command, const Dispatch& dispatch, Put&& put) const {
+    for (const BoundRange& bound : command.bindings()) put(address(bound));
+    if (dispatch.pipeline.takes_lengths()) {
+      for (const BoundRange& bound : command.bindings()) put(bound.range.length.value);
     }
-    if (!parameters.empty()) std::memcpy(&block[words], parameters.data(), parameters.size());
-    return {pipeline, command.groups, pipeline.threads(parameters), pipeline.argument_bytes()};
+    const std::span<const std::byte> bytes = dispatch.parameters;
+    size_t at = 0;
+    for (; at + 8 <= bytes.size(); at += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, &bytes[at], 8);
+      put(word);
+    }
+    if (at == bytes.size()) return;
+    uint64_t word = 0;
+    for (unsigned shift = 0; at < bytes.size(); ++at, shift += 8) {
+      word |= std::to_integer<uint64_t>(bytes[at]) << shift;
+    }
+    put(word);
   }
 
   // The list, and the command of it, for messages.
@@ -83,17 +90,25 @@ class CudaWork {
   std::string describe(const Command& command) const;
 
  private:
+  // What a range is bound to: itself, or what its slot is.
+  const BoundRange& target(const BoundRange& bound) const {
+    return bound.slot < 0 ? bound : replay_.slots()[static_cast<size_t>(bound.slot)];
+  }
+  static const CudaBuffer& buffer(const BoundRange& target) {
+    return static_cast<const CudaBuffer&>(*target.allocation->buffer());
+  }
+
   const Work& work_;
   const CommandList& replay_;
   const CommandList& list_;
 };
 
-// The `extra` of a launch whose arguments are this block. Valid as long as it is not moved.
+// The `extra` of a launch whose arguments are these words. Valid as long as it is not moved.
 struct CudaArguments {
   // NOLINTBEGIN(performance-no-int-to-ptr): tags, which the driver has as pointers
-  CudaArguments(CudaWork::ArgumentBlock& block, size_t bytes) noexcept
+  CudaArguments(uint64_t* words, size_t bytes) noexcept
       : size(bytes),
-        extra{reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_BUFFER_POINTER), block.data(),
+        extra{reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_BUFFER_POINTER), words,
               reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_BUFFER_SIZE), &size,
               reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_END)} {}
   // NOLINTEND(performance-no-int-to-ptr)
