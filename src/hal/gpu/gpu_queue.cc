@@ -65,8 +65,7 @@ Failure GpuQueue::execute(const Work& work) {
     if (!at_once) return keep_back(work);
     const TimelineValue value = work.point.value;
     Failure failure = start(work);
-    const sync::LeafLock lock(mutex_);
-    if (!failure) accepted_ = value.value;
+    if (!failure) accepted_.store(value.value);
     return failure;
   } catch (const std::bad_alloc&) {
     return Failure(ErrorCode::out_of_memory,
@@ -84,7 +83,7 @@ Failure GpuQueue::keep_back(const Work& work) {
   {
     const sync::LeafLock lock(mutex_);
     kept_back_.push_back(&work);
-    accepted_ = work.point.value.value;
+    accepted_.store(work.point.value.value);
   }
   watcher_->wake();
   return {};
@@ -157,12 +156,7 @@ void GpuQueue::refuse_new_work() {
 }
 
 bool GpuQueue::wait_idle(sync::Deadline deadline) const {
-  uint64_t last = 0;
-  {
-    const sync::LeafLock lock(mutex_);
-    last = accepted_;
-  }
-  return counter_->wait({last}, deadline) != PointState::pending;
+  return counter_->wait({accepted_.load()}, deadline) != PointState::pending;
 }
 
 bool GpuQueue::is_translating_here() const noexcept {

@@ -106,10 +106,11 @@ class GpuQueue : public Queue {
   // dereferenced.
   std::atomic<const Queue*> translating_for_{nullptr};
 
+  std::atomic<uint64_t> accepted_{0};  // the value of the newest list accepted
+
   mutable sync::LeafMutex mutex_;  // guards all below
   std::deque<const Work*> kept_back_ HOLDFAST_GUARDED_BY(mutex_);
   bool refusing_ HOLDFAST_GUARDED_BY(mutex_) = false;
-  uint64_t accepted_ HOLDFAST_GUARDED_BY(mutex_) = 0;  // the value of the newest list accepted
 };
 
 }  // namespace holdfast::hal
