@@ -28,7 +28,8 @@ std::string why_no_stub_cuda();
 StubControl& stub_cuda_control();
 
 // An image for cuModuleLoadDataEx with these kernels. Each is a name and, if the kernel is to
-// declare its arguments, the bytes of each: "copy 8 8 4".
+// declare its arguments, the bytes of each: "copy 8 8 4". "copy waits 8 8 4" waits for the grids
+// before it; without that, nothing orders it behind a programmatic edge.
 std::string stub_cuda_module(const std::vector<std::string>& kernels);
 
 }  // namespace holdfast::testing

@@ -97,6 +97,10 @@ struct CudaModule {
   Bytes shared_memory{};                        // of a group, besides what the code declares
   Groups cluster{1, 1, 1};   // groups that run together; the grid is a multiple of it
   bool cooperative = false;  // all groups run at once, and may wait for one another
+  // Every thread waits for the grids before it (griddepcontrol.wait) before it reads or writes
+  // memory, and reads none past the caches' coherence (ld.global.nc): a graph may launch it while
+  // the kernel that it comes after still ends.
+  bool waits_for_grids = false;
 };
 
 // A finished module, in one of the forms that devices take. Devices refuse the forms they do not

@@ -160,10 +160,7 @@ Failure CudaGraph::add_node(const CudaWork& work, const Command& command, bool b
     case CommandKind::dispatch: {
       node.kernel = command.pipeline_id;
       kernels_.emplace_back(*command.pipeline);
-      const auto& pipeline = static_cast<const CudaPipeline&>(*command.pipeline);
-      CudaArguments arguments(words_.data() + node.first + kGridWords, pipeline.argument_bytes());
-      const cu::CudaKernelNodeParams params = kernel_params(node, pipeline, arguments);
-      result = cu.cuGraphAddKernelNode(&node.handle, graph_, after.data(), after.size(), &params);
+      result = add_kernel(node, static_cast<const CudaPipeline&>(*command.pipeline), after);
       break;
     }
     case CommandKind::copy: {
@@ -184,6 +181,30 @@ Failure CudaGraph::add_node(const CudaWork& work, const Command& command, bool b
   }
   if (result == cu::CUDA_SUCCESS) return {};
   return core()->check(result, fmt::format("no node for {}", work.describe(command)));
+}
+
+bool CudaGraph::may_overlap(const CudaPipeline& pipeline,
+                            std::span<const cu::CUgraphNode> after) const {
+  // Several before it are a wave, which is wide enough to hide a launch.
+  if (!pipeline.waits_for_grids() || after.size() != 1) return false;
+  const auto before = std::find_if(nodes_.rbegin(), nodes_.rend(),
+                                   [&](const Node& node) { return node.handle == after.front(); });
+  return before->kind == CommandKind::dispatch;
+}
+
+cu::CUresult CudaGraph::add_kernel(Node& node, const CudaPipeline& pipeline,
+                                   std::span<const cu::CUgraphNode> after) {
+  const cu::Calls& cu = core()->cu;
+  const bool overlaps = may_overlap(pipeline, after);
+  CudaArguments arguments(words_.data() + node.first + kGridWords, pipeline.argument_bytes());
+  const cu::CudaKernelNodeParams params = kernel_params(node, pipeline, arguments);
+  const cu::CUresult result = cu.cuGraphAddKernelNode(&node.handle, graph_, after.data(),
+                                                      overlaps ? 0 : after.size(), &params);
+  if (result != cu::CUDA_SUCCESS || !overlaps) return result;
+  cu::CUgraphEdgeData edge;
+  edge.type = cu::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  edge.from_port = cu::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+  return cu.cuGraphAddDependencies(graph_, after.data(), &node.handle, &edge, 1);
 }
 
 bool CudaGraph::fits(const Node& node, const CudaWork& work, const Command& command) {

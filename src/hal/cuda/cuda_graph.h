@@ -16,7 +16,8 @@ namespace holdfast::hal {
 class CudaGraph final : private CudaObject {
  public:
   // Nodes of a wave run beside each other, in up to kLanes lanes; those of the next wave after all
-  // of them. With the context current.
+  // of them. A kernel that waits for grids and comes after one other kernel is launched while that
+  // one ends. With the context current.
   static Result<std::unique_ptr<CudaGraph>> create(const std::shared_ptr<CudaCore>& core,
                                                    const CudaWork& work);
   ~CudaGraph() override;
@@ -53,6 +54,10 @@ class CudaGraph final : private CudaObject {
   Failure build(const CudaWork& work);
   Failure add_node(const CudaWork& work, const Command& command, bool begins_wave,
                    std::span<const cu::CUgraphNode> after);
+  // The kernel may begin before the node that it comes after has ended.
+  bool may_overlap(const CudaPipeline& pipeline, std::span<const cu::CUgraphNode> after) const;
+  cu::CUresult add_kernel(Node& node, const CudaPipeline& pipeline,
+                          std::span<const cu::CUgraphNode> after);
   static bool fits(const Node& node, const CudaWork& work, const Command& command);
   // Writes what the command says in the driver's terms over the node's words: for a dispatch its
   // grid and arguments, for a copy or fill its operands. Whether any of them has changed.

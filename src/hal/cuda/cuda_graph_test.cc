@@ -5,11 +5,13 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 #include <set>
 #include <span>
 
 #include "holdfast/hal/cuda/stub_gpu_test.h"
 #include "holdfast/hal/program.h"
+#include "holdfast/testing/temporary_folder.h"
 
 // Lists as graphs: which are, how executables are reused, and that nobody can tell from the memory.
 
@@ -430,6 +432,87 @@ TEST_F(CudaGraphTest, waves_are_part_of_the_shape) {
   for (int i = 0; i < 2; ++i) run(parts(true));
   EXPECT_EQ(made(), 2U);
   EXPECT_EQ(stub().latest_graph(), (stub_cuda::StubGraphShape{4, 3, 1}));
+}
+
+// Programmatic edges
+
+class ProgrammaticEdges : public CudaGraphTest {
+ protected:
+  // affine, by a module that says whether it waits, and does or does not.
+  Ref<Pipeline> kernel(bool says_so, bool waits) {
+    CudaModule module = stub_kernel("affine", waits ? "waits 8 12" : "8 12");
+    module.waits_for_grids = says_so;
+    return device().create_pipeline({"affine", module, 1, {sizeof(AffineOfStub)}}).or_raise();
+  }
+  static void add(CommandList& to, const Ref<Pipeline>& kernel, const Ref<Allocation>& data) {
+    const AffineOfStub parameters{2, 1, 1};
+    to.dispatch(kernel, std::array{Binding::of(data, Access::read_write)},
+                Parameters::of(parameters), {1, 1, 1});
+  }
+  // What so many of them make of a word.
+  static uint32_t after(uint32_t word, int kernels) {
+    for (int i = 0; i < kernels; ++i) word = 2 * word + 1;
+    return word;
+  }
+  // A chain of the kernels, from zero on. The second list is the first that is a graph.
+  StubWords run_chain(const std::vector<Ref<Pipeline>>& kernels, int lists = 4) {
+    const auto data = uploaded({1});
+    for (int i = 0; i < lists; ++i) {
+      CommandList work = list("chain");
+      work.fill(data, {{}, 4_B}, std::byte{0});
+      for (const auto& each : kernels) {
+        work.barrier();
+        add(work, each, data);
+      }
+      run(std::move(work));
+    }
+    return read(data);
+  }
+};
+
+TEST_F(ProgrammaticEdges, join_a_kernel_that_waits_to_the_one_kernel_before_it) {
+  const auto waiting = kernel(true, true);
+  const auto plain = kernel(false, false);
+  // The fill is no kernel, and `plain` does not wait.
+  EXPECT_EQ(run_chain({waiting, waiting, plain, waiting}), StubWords{after(0, 4)});
+  EXPECT_EQ(stub().latest_graph(), (stub_cuda::StubGraphShape{5, 4, 1, 2}));
+}
+
+TEST_F(ProgrammaticEdges, are_for_no_kernel_that_does_not_wait) {
+  EXPECT_EQ(run_chain(std::vector(4, kernel(false, false))), StubWords{after(0, 4)});
+  EXPECT_EQ(stub().latest_graph().programmatic, 0U);
+  // Such an edge would let it begin too early.
+  EXPECT_NE(run_chain(std::vector(4, kernel(true, false)), 2), StubWords{after(0, 4)});
+  EXPECT_EQ(stub().latest_graph().programmatic, 3U);
+}
+
+TEST_F(ProgrammaticEdges, join_no_kernel_that_has_several_before_it) {
+  const auto waiting = kernel(true, true);
+  std::vector<Ref<Allocation>> datas;
+  for (uint32_t i = 0; i < 2; ++i) datas.push_back(uploaded({i}));
+  for (int i = 0; i < 3; ++i) {
+    CommandList work = list("waves");
+    for (int wave = 0; wave < 3; ++wave) {
+      for (const auto& data : datas) add(work, waiting, data);
+      work.barrier();
+    }
+    run(std::move(work));
+  }
+  EXPECT_EQ(stub().latest_graph(), (stub_cuda::StubGraphShape{6, 8, 2, 0}));
+  for (uint32_t i = 0; i < 2; ++i) EXPECT_EQ(read(datas[i]), StubWords{after(i, 9)});
+}
+
+TEST_F(ProgrammaticEdges, are_full_ones_where_the_driver_has_none) {
+  drop_device();
+  stub().hide("cuGraphAddDependencies");
+  // Entry points are looked up once for each path.
+  const testing::TemporaryFolder folder;
+  CudaOptions old = options();
+  old.driver = (folder.path() / "driver.so").native();
+  std::filesystem::create_symlink(testing::stub_cuda_path(), old.driver);
+  open(old);
+  EXPECT_EQ(run_chain(std::vector(4, kernel(true, true))), StubWords{after(0, 4)});
+  EXPECT_EQ(stub().latest_graph(), (stub_cuda::StubGraphShape{5, 4, 1, 0}));
 }
 
 // Random lists

@@ -125,6 +125,7 @@ CudaPipeline::CudaPipeline(DeviceId device, const PipelineDesc& desc, const Cuda
       CudaObject(core),
       takes_lengths_(module.binding_lengths),
       cooperative_(module.cooperative),
+      waits_for_grids_(module.waits_for_grids && core->cu.cuGraphAddDependencies != nullptr),
       threads_(module.threads),
       threads_at_(module.threads_at.value),
       cluster_(module.cluster),

@@ -53,6 +53,8 @@ class CudaPipeline final : public Pipeline, private CudaObject {
   uint32_t shared_memory() const noexcept { return shared_memory_; }
   Groups cluster() const noexcept { return cluster_; }
   bool is_cooperative() const noexcept { return cooperative_; }
+  // See CudaModule; false where the driver cannot make use of it.
+  bool waits_for_grids() const noexcept { return waits_for_grids_; }
   bool has_attributes() const noexcept { return cooperative_ || cluster_.count() > 1; }
 
  private:
@@ -65,6 +67,7 @@ class CudaPipeline final : public Pipeline, private CudaObject {
   cu::CUfunction function_ = nullptr;
   bool takes_lengths_;
   bool cooperative_;
+  bool waits_for_grids_;
   uint32_t argument_bytes_ = 0;
   Groups threads_;
   size_t threads_at_;

@@ -53,6 +53,7 @@ class StubDriver : public ::testing::Test {
     stub_ = &testing::stub_cuda_control();
     stub_->reset();
     stub_->register_kernel("affine_word", affine_word);
+    stub_->register_kernel("waiting_affine_word", affine_word);
     stub_->register_kernel("number_blocks", number_blocks);
     stub_->register_kernel("illegal_access", illegal_access);
     stub_->register_kernel("throwing", throwing);
@@ -73,13 +74,14 @@ class StubDriver : public ::testing::Test {
     properties.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
     properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, 0};
     ASSERT_EQ(calls_.cuMemPoolCreate(&pool_, &properties), CUDA_SUCCESS);
-    ASSERT_EQ(calls_.cuModuleLoadDataEx(
-                  &module_,
-                  testing::stub_cuda_module(
-                      {"affine_word", "number_blocks", "illegal_access", "throwing", "unknown"})
-                      .c_str(),
-                  0, nullptr, nullptr),
-              CUDA_SUCCESS);
+    ASSERT_EQ(
+        calls_.cuModuleLoadDataEx(
+            &module_,
+            testing::stub_cuda_module({"affine_word", "waiting_affine_word waits", "number_blocks",
+                                       "illegal_access", "throwing", "unknown"})
+                .c_str(),
+            0, nullptr, nullptr),
+        CUDA_SUCCESS);
   }
   // As a program that ends well: nothing is in flight.
   void close() {
@@ -150,12 +152,13 @@ class StubDriver : public ::testing::Test {
   }
   // A node that runs affine_word.
   CUgraphNode add_affine(CUgraph graph, const Arguments& arguments,
-                         const std::vector<CUgraphNode>& after = {}) {
+                         const std::vector<CUgraphNode>& after = {},
+                         const char* kernel = "affine_word") {
     Arguments copied = arguments;
     size_t size = sizeof(copied);
     std::array<void*, 5> extra = extra_of(copied, size);
     CudaKernelNodeParams parameters;
-    parameters.func = function("affine_word");
+    parameters.func = function(kernel);
     parameters.extra = extra.data();
     CUgraphNode node = nullptr;
     EXPECT_EQ(cuda().cuGraphAddKernelNode(&node, graph, after.data(), after.size(), &parameters),
@@ -556,10 +559,7 @@ TEST_F(StubDriver, edges_order_a_graph) {
   const CUgraphNode first = add_affine(made, {address_of(word), 0, 5});
   const CUgraphNode second = add_affine(made, {address_of(word), 3, 1}, {first});
   const CUgraphNode third = add_affine(made, {address_of(word), 2, 7});
-  CUgraphEdgeData edge;
-  edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
-  edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
-  EXPECT_EQ(cuda().cuGraphAddDependencies(made, &second, &third, &edge, 1), CUDA_SUCCESS);
+  EXPECT_EQ(cuda().cuGraphAddDependencies(made, &second, &third, nullptr, 1), CUDA_SUCCESS);
   EXPECT_EQ(cuda().cuGraphAddDependencies(made, &second, &third, nullptr, 1),
             CUDA_ERROR_INVALID_VALUE);
   const CUgraphExec exec = instantiated(made);
@@ -567,6 +567,26 @@ TEST_F(StubDriver, edges_order_a_graph) {
     EXPECT_EQ(cuda().cuGraphLaunch(exec, on), CUDA_SUCCESS);
     wait(on);
     EXPECT_EQ(*word, (5U * 3 + 1) * 2 + 7);
+  }
+}
+
+TEST_F(StubDriver, a_programmatic_edge_orders_kernels_that_wait_and_no_others) {
+  auto* const word = pinned<uint32_t>(1);
+  const CUstream on = stream();
+  CUgraphEdgeData edge;
+  edge.type = CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+  edge.from_port = CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+  for (const char* kernel : {"waiting_affine_word", "affine_word"}) {
+    const CUgraph made = graph();
+    const CUgraphNode first = add_affine(made, {address_of(word), 0, 5});
+    const CUgraphNode second = add_affine(made, {address_of(word), 3, 1}, {}, kernel);
+    EXPECT_EQ(cuda().cuGraphAddDependencies(made, &first, &second, &edge, 1), CUDA_SUCCESS);
+    const CUgraphExec exec = instantiated(made);
+    EXPECT_EQ(stub().latest_graph().edges, 1U);
+    EXPECT_EQ(stub().latest_graph().programmatic, 1U);
+    EXPECT_EQ(cuda().cuGraphLaunch(exec, on), CUDA_SUCCESS);
+    wait(on);
+    EXPECT_EQ(*word == 5U * 3 + 1, std::string_view(kernel) == "waiting_affine_word") << kernel;
   }
 }
 

@@ -93,7 +93,7 @@ CUresult add_node(State& state, const std::shared_ptr<Context>& context, const c
   made->graph = found.get();
   made->work = std::move(work);
   found->nodes.push_back(made);
-  for (GraphNode* const node : before) found->edges.emplace(node, made.get());
+  for (GraphNode* const node : before) found->edges[{node, made.get()}] = false;
   *handle = state.nodes.add(std::move(made));
   found->handles.push_back(*handle);
   return CUDA_SUCCESS;
@@ -249,7 +249,7 @@ CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CU
     const CUgraphEdgeData edge = edges != nullptr ? edges[i] : CUgraphEdgeData{};
     if (first->graph != found.get() || second->graph != found.get() || first == second ||
         check_edge(*first, *second, edge) != CUDA_SUCCESS ||
-        !changed.emplace(first.get(), second.get()).second) {
+        !changed.try_emplace({first.get(), second.get()}, edge.type != 0).second) {
       return CUDA_ERROR_INVALID_VALUE;
     }
   }
@@ -279,14 +279,20 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
     }
     made->nodes.push_back(std::move(copied));
   }
-  for (const auto& [from, to] : found->edges) {
+  size_t programmatic = 0;
+  for (const auto& [ends, is_programmatic] : found->edges) {
+    programmatic += is_programmatic ? 1 : 0;
+    const auto& [from, to] = ends;
+    // Nothing keeps a kernel from running before those that it does not wait for.
+    if (is_programmatic && !std::get<Launch>(to->work).function->waits_for_grids) continue;
     made->nodes[index.at(from)].next.push_back(index.at(to));
     ++made->nodes[index.at(to)].waits;
   }
   if (order_of(*made).size() < made->nodes.size()) return CUDA_ERROR_INVALID_VALUE;  // a cycle
   const auto is_root = [](const GraphExec::Node& node) { return node.waits == 0; };
   held->latest_graph = {made->nodes.size(), found->edges.size(),
-                        static_cast<size_t>(std::ranges::count_if(made->nodes, is_root))};
+                        static_cast<size_t>(std::ranges::count_if(made->nodes, is_root)),
+                        programmatic};
   *exec = held->execs.add(std::move(made));
   return CUDA_SUCCESS;
 }

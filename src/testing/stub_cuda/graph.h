@@ -18,8 +18,9 @@ struct GraphNode {
 struct Graph {
   std::shared_ptr<Context> context;
   std::vector<std::shared_ptr<GraphNode>> nodes;
-  std::vector<CUgraphNode> handles;                     // of the nodes, in their order
-  std::set<std::pair<GraphNode*, GraphNode*>> edges{};  // first before second
+  std::vector<CUgraphNode> handles;  // of the nodes, in their order
+  // First before second. True: programmatic, so that the second may begin early unless it waits.
+  std::map<std::pair<GraphNode*, GraphNode*>, bool> edges{};
 };
 
 struct GraphExec {

@@ -61,7 +61,8 @@ struct StubDevice {
 struct StubGraphShape {
   size_t nodes = 0;
   size_t edges = 0;
-  size_t roots = 0;  // nodes that wait for no other
+  size_t roots = 0;         // nodes that wait for no other
+  size_t programmatic = 0;  // of the edges
   friend bool operator==(const StubGraphShape&, const StubGraphShape&) = default;
 };
 

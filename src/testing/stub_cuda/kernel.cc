@@ -11,7 +11,8 @@
 
 // Modules and launches. A module is the text "holdfast stub module\n" and a line for each of its
 // kernels: its name and, if it says which arguments it declares, the bytes of each ("copy 8 8 4").
-// What a name does is what a test registered.
+// "waits" after the name stands for griddepcontrol.wait. What a name does is what a test
+// registered.
 
 // NOLINTBEGIN(readability-identifier-naming): the driver's names.
 
@@ -52,10 +53,15 @@ std::string_view take_until(std::string_view& text, char end) {
 void add_kernel(Module& module, std::string_view line) {
   const std::string name(take_until(line, ' '));
   if (name.empty()) return;
-  ArgumentSizes& sizes = module.kernels[name];
+  KernelImage& kernel = module.kernels[name];
   while (!line.empty()) {
-    if (!sizes) sizes.emplace();
-    sizes->push_back(std::strtoull(std::string(take_until(line, ' ')).c_str(), nullptr, 10));
+    const std::string word(take_until(line, ' '));
+    if (word == "waits") {
+      kernel.waits_for_grids = true;
+      continue;
+    }
+    if (!kernel.arguments) kernel.arguments.emplace();
+    kernel.arguments->push_back(std::strtoull(word.c_str(), nullptr, 10));
   }
 }
 
@@ -275,7 +281,8 @@ CUresult cuModuleGetFunction(CUfunction* function, CUmodule module, const char* 
   made->name = name;
   made->module = found;
   made->kernel = kernel->second;
-  made->arguments = declared->second;
+  made->arguments = declared->second.arguments;
+  made->waits_for_grids = declared->second.waits_for_grids;
   *function = held->functions.add(std::move(made));
   return CUDA_SUCCESS;
 }

@@ -107,9 +107,15 @@ struct Allocation {
 // The bytes of each argument that a kernel declares; none where its image does not say.
 using ArgumentSizes = std::optional<std::vector<size_t>>;
 
+// A kernel as its module's image describes it.
+struct KernelImage {
+  ArgumentSizes arguments{};
+  bool waits_for_grids = false;  // griddepcontrol.wait before it touches memory
+};
+
 struct Module {
   std::shared_ptr<Context> context;
-  std::map<std::string, ArgumentSizes, std::less<>> kernels;
+  std::map<std::string, KernelImage, std::less<>> kernels;
   size_t users = 0;
   bool unloaded = false;
 };
@@ -119,6 +125,7 @@ struct Function {
   std::shared_ptr<Module> module;
   StubKernel kernel;
   ArgumentSizes arguments;
+  bool waits_for_grids = false;
   int dynamic_shared_limit = 48 << 10;
   bool large_clusters = false;
 };
