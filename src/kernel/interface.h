@@ -63,6 +63,7 @@ struct Interface {
   Cooperation cooperation = Cooperation::none;
   bool binding_lengths = false;  // the code is told how many bytes each binding has
   hal::Groups cluster{};         // a dispatch has a multiple of these groups along each axis
+  bool waits_for_grids = false;  // see hal::CudaModule
   friend bool operator==(const Interface&, const Interface&) = default;
 };
 

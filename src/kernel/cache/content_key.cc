@@ -73,8 +73,8 @@ void add(Fields& fields, const std::vector<T>& all) {
 }
 
 void add(Fields& fields, const Interface& interface) {
-  const auto& [bindings, parameters, bytes, has_launch_block, cooperation, lengths, cluster] =
-      interface;
+  const auto& [bindings, parameters, bytes, has_launch_block, cooperation, lengths, cluster,
+               waits_for_grids] = interface;
   add(fields, bindings);
   add(fields, parameters);
   fields.add(bytes.value);
@@ -82,6 +82,7 @@ void add(Fields& fields, const Interface& interface) {
   fields.add(static_cast<uint64_t>(cooperation));
   fields.add(uint64_t{lengths});
   add(fields, cluster);
+  fields.add(uint64_t{waits_for_grids});
 }
 
 void add(Fields& fields, const GeneratedKernel& code) {

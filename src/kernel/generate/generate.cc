@@ -60,7 +60,7 @@ const std::string& generator_version() {
     for (const std::string_view file : embedded::kernel_text_files()) {
       hasher.add(file).add(embedded::kernel_text(file));
     }
-    return "3-" + to_string(hasher.digest());
+    return "4-" + to_string(hasher.digest());
   }();
   return version;
 }

@@ -9,7 +9,8 @@
 namespace holdfast::kernel {
 
 struct GenerateOptions {
-  bool bounds = false;  // every index into a buffer is checked (HOLDFAST_BOUNDS)
+  bool bounds = false;             // every index into a buffer is checked (HOLDFAST_BOUNDS)
+  bool grids_may_overlap = false;  // the GPU has griddepcontrol: see cuda_text()
 };
 
 // A text of the author's that stands in the generated one, for messages.

@@ -53,6 +53,7 @@ hal::CudaModule cuda_module_of(const CompileJob& job, std::span<const std::byte>
   module.binding_lengths = interface.binding_lengths;
   if (!job.native) {
     module.threads_at = Bytes{offsetof(LaunchBlock, block)};
+    module.waits_for_grids = interface.waits_for_grids;
     return module;
   }
   const Native& native = *job.native;
@@ -121,7 +122,12 @@ std::span<const NativeKind> CudaTarget::natives() const noexcept {
 Result<GeneratedKernel> CudaTarget::generate(const Definition& definition,
                                              const CallSignature& signature,
                                              const GenerateOptions& options) const {
-  return cuda_text(definition, signature, options);
+  GenerateOptions own = options;
+  // What the code is compiled for counts, which may be older than the GPU.
+  if (const Result<NvrtcLibrary> library = NvrtcLibrary::of_process()) {
+    own.grids_may_overlap = has_grid_control(options_for(library.value()).architecture);
+  }
+  return cuda_text(definition, signature, own);
 }
 
 CudaOptions CudaTarget::options_for(const NvrtcLibrary& library) const {

@@ -105,6 +105,24 @@ TEST(CudaTarget, modules_of_the_author_stay_as_they_are) {
   EXPECT_EQ(as_text(target.compile(native_job(ptx_native())).or_raise()), std::string(kPtx) + '\0');
 }
 
+class CudaTargetOverlap : public NvrtcTest {};
+
+TEST_F(CudaTargetOverlap, is_for_generated_kernels_of_gpus_that_have_grid_control) {
+  for (const char* architecture : {"sm_80", "sm_90", "sm_100"}) {
+    CudaTarget target(gpu(architecture));
+    const CompileJob job = job_for(target, kScaling);
+    const Code code = target.compile(job).or_raise();
+    EXPECT_EQ(module_for(target, job, code).waits_for_grids,
+              std::string_view(architecture) != "sm_80");
+    const CompileJob native = native_job(ptx_native());
+    EXPECT_FALSE(module_for(target, native, target.compile(native).or_raise()).waits_for_grids);
+  }
+  EXPECT_FALSE(has_grid_control("compute_89"));
+  EXPECT_TRUE(has_grid_control("compute_90"));
+  EXPECT_TRUE(has_grid_control("sm_120"));
+  EXPECT_FALSE(has_grid_control(""));
+}
+
 TEST(CudaTarget, a_native_of_another_kind_is_refused) {
   CudaTarget target(gpu());
   const auto code = target.compile(native_job({.kind = NativeKind::glsl, .text = "x"}));

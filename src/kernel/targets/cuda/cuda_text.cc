@@ -71,15 +71,32 @@ bool is_wrapped(const ArgumentUse& argument, bool bounds) {
   return argument.scalar || (bounds && !argument.passed_to_template);
 }
 
-std::vector<std::string> function_parameters(const Usage& usage, bool bounds) {
+std::string pointer_name(const Usage& usage, size_t i, bool bounds) {
+  return is_wrapped(usage.arguments[i], bounds) ? fmt::format("hf_b{}", i)
+                                                : usage.arguments[i].name;
+}
+
+// See cuda_text(). Text that may name the read-only path itself does not wait.
+bool waits_for_grids(const Usage& usage, const GenerateOptions& options) {
+  constexpr std::string_view kForbid[] = {"for",        "while", "do",  "goto",    "__restrict__",
+                                          "__restrict", "__ldg", "asm", "__asm__", "__asm"};
+  return options.grids_may_overlap &&
+         std::ranges::none_of(kForbid, [&](std::string_view name) { return usage.uses(name); });
+}
+
+bool is_output(const ArgumentUse& argument) {
+  return argument.binding.group == ArgumentGroup::output;
+}
+
+std::vector<std::string> function_parameters(const Usage& usage, bool bounds, bool waits) {
   std::vector<std::string> parameters;
   for (size_t i = 0; i < usage.arguments.size(); ++i) {
     const ArgumentUse& argument = usage.arguments[i];
-    const std::string name =
-        is_wrapped(argument, bounds) ? fmt::format("hf_b{}", i) : argument.name;
-    parameters.push_back(
-        fmt::format("{}*{} {}", value_type(argument),
-                    is_restricted(argument, usage.cooperation) ? " __restrict__" : "", name));
+    const bool restricted =
+        is_restricted(argument, usage.cooperation) && (!waits || is_output(argument));
+    parameters.push_back(fmt::format("{}*{} {}", value_type(argument),
+                                     restricted ? " __restrict__" : "",
+                                     pointer_name(usage, i, bounds)));
   }
   for (size_t i = 0; bounds && i < usage.arguments.size(); ++i) {
     parameters.push_back(fmt::format("unsigned long hf_n{}", i));
@@ -124,6 +141,17 @@ std::string declarations(const Usage& usage, const Interface& interface,
   return text;
 }
 
+// For the compiler it may use what the pointers of outputs point to: nothing moves across it.
+std::string wait_for_grids(const Usage& usage, bool bounds) {
+  std::vector<std::string> outputs;
+  for (size_t i = 0; i < usage.arguments.size(); ++i) {
+    if (!is_output(usage.arguments[i])) continue;
+    outputs.push_back(fmt::format("\"l\"({})", pointer_name(usage, i, bounds)));
+  }
+  return fmt::format("  asm volatile(\"griddepcontrol.wait;\" : : {} : \"memory\");\n",
+                     fmt::join(outputs, ", "));
+}
+
 constexpr std::string_view kFindThread = R"(  const hf_launch& hf_l = hf_p.hf_l;
   const hf_group hf_g(hf_l);
   if (!hf_g.has_this_thread()) return;
@@ -142,9 +170,12 @@ void write_cuda(const Definition& definition, const CallSignature& signature,
   text += "namespace hf_language {\n" + parameter_block(kernel.interface, signature) +
           constant_declarations(usage, signature) + "namespace hf_user {\n";
   text += authors_header(definition, usage) + constant_macros(usage, signature, false);
+  const bool waits = waits_for_grids(usage, options);
+  kernel.interface.waits_for_grids = waits;
   const std::string inside =
-      fmt::format("(\n    {}) {{\n{}{}  {{\n{}  }}\n}}\n}}\n}}\n",
-                  fmt::join(function_parameters(usage, options.bounds), ",\n    "), kFindThread,
+      fmt::format("(\n    {}) {{\n{}{}{}  {{\n{}  }}\n}}\n}}\n}}\n",
+                  fmt::join(function_parameters(usage, options.bounds, waits), ",\n    "),
+                  waits ? wait_for_grids(usage, options.bounds) : std::string(), kFindThread,
                   declarations(usage, kernel.interface, signature, options.bounds),
                   authors_body(definition, usage));
 

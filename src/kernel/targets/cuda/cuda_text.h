@@ -20,6 +20,12 @@ namespace holdfast::kernel {
 // along the axes before, blockDim is the group's size, or at the edge what is left of it, and
 // LaunchBlock::group always the group's size.
 //
+// With `grids_may_overlap`, a body without loops waits for the grids before it, first of all, and
+// its Interface says so: it may be launched while those still end. What they write is then not
+// read-only while the kernel lives, so that its inputs are no __restrict__ pointers, which the
+// compiler would read past the coherent caches and ahead of the wait. Loops gain more from those
+// than an earlier launch saves.
+//
 // The block may have as many threads as the function allows (its attribute
 // MAX_THREADS_PER_BLOCK), which depends on its registers.
 GeneratedKernel cuda_text(const Definition& definition, const CallSignature& signature,

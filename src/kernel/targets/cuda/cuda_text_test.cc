@@ -14,10 +14,10 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-CompileJob job_of(const KernelBody& body, bool bounds = false) {
+CompileJob job_of(const KernelBody& body, const GenerateOptions& options = {}) {
   return {.kernel = body.definition.name,
           .variant = describe(body.definition, body.signature),
-          .code = cuda_text(body.definition, body.signature, {bounds})};
+          .code = cuda_text(body.definition, body.signature, options)};
 }
 
 size_t count(std::string_view text, std::string_view part) {
@@ -40,7 +40,7 @@ TEST_F(CudaText, every_body_compiles) {
 TEST_F(CudaText, every_body_compiles_with_checked_bounds) {
   for (const KernelBody& body : bodies_for_tests()) {
     SCOPED_TRACE(describe(body.definition, body.signature));
-    const std::string ptx = ptx_of(job_of(body, true));
+    const std::string ptx = ptx_of(job_of(body, {.bounds = true}));
     EXPECT_THAT(ptx, HasSubstr("trap;"));
     EXPECT_THAT(ptx, HasSubstr("vprintf"));
   }
@@ -78,6 +78,49 @@ TEST_F(CudaText, written_arguments_are_not_read_through_the_read_only_path) {
   body.signature.in_place = {typed(Dtype::float32)};
   const std::string ptx = ptx_of(job_of(body));
   EXPECT_EQ(count(ptx, "ld.global.nc"), 1U) << ptx;
+}
+
+TEST_F(CudaText, a_kernel_that_waits_for_grids_does_nothing_before) {
+  size_t waiting = 0;
+  for (const KernelBody& body : bodies_for_tests()) {
+    const CompileJob job = job_of(body, {.grids_may_overlap = true});
+    if (!job.code.interface.waits_for_grids) continue;
+    SCOPED_TRACE(describe(body.definition, body.signature));
+    ++waiting;
+    const std::string ptx = ptx_of(job);
+    const std::string_view entry = std::string_view(ptx).substr(ptx.find(".entry"));
+    ASSERT_EQ(count(entry, "griddepcontrol.wait"), 1U);
+    const std::string_view before = entry.substr(0, entry.find("griddepcontrol.wait"));
+    for (const char* no : {"ld.global", "st.global", "atom.", "red.", "bra", "ret;", "call"}) {
+      EXPECT_EQ(count(before, no), 0U) << no;
+    }
+  }
+  EXPECT_GT(waiting, 4U);
+}
+
+TEST_F(CudaText, a_kernel_that_waits_for_grids_reads_no_argument_as_read_only) {
+  KernelBody body = unary_body("update", "y[0] = state[0] + x[0] + x[1]; y[1] = x[0] + s;");
+  body.definition.in_place = {"state"};
+  body.signature.in_place = {typed(Dtype::float32)};
+  body.definition.inputs.emplace_back("s");
+  body.signature.inputs.push_back(typed(Dtype::float32, 0));
+  for (const bool bounds : {false, true}) {
+    const CompileJob job = job_of(body, {.bounds = bounds, .grids_may_overlap = true});
+    EXPECT_TRUE(job.code.interface.waits_for_grids);
+    EXPECT_EQ(count(ptx_of(job), "ld.global.nc"), 0U);
+  }
+}
+
+TEST_F(CudaText, loops_and_what_names_the_read_only_path_do_not_wait_for_grids) {
+  const auto waits = [](const char* source, bool may = true) {
+    return job_of(unary_body("simple", source), {.grids_may_overlap = may})
+        .code.interface.waits_for_grids;
+  };
+  EXPECT_TRUE(waits("y[0] = x[0];"));
+  EXPECT_FALSE(waits("y[0] = x[0];", false));
+  EXPECT_FALSE(waits("for (int i = 0; i < 4; ++i) y[i] = x[i];"));
+  EXPECT_FALSE(waits("int i = 0; while (i < 4) { y[i] = x[i]; ++i; }"));
+  EXPECT_FALSE(waits("y[0] = __ldg(&x[0]);"));
 }
 
 TEST_F(CudaText, shapes_and_strides_are_read_where_they_are_passed) {
@@ -162,7 +205,7 @@ TEST_F(CudaText, atomics_are_those_of_the_gpu) {
 TEST_F(CudaText, an_index_out_of_bounds_would_name_kernel_file_line_and_buffer) {
   KernelBody body = unary_body("checked", "\ny[3] = x[4];");
   body.definition.file = "my_file.metal";
-  const std::string ptx = ptx_of(job_of(body, true));
+  const std::string ptx = ptx_of(job_of(body, {.bounds = true}));
   const auto has_string = [&](std::string_view text) {
     std::string bytes;
     for (const char c : text) bytes += std::to_string(static_cast<int>(c)) + ", ";
@@ -171,7 +214,8 @@ TEST_F(CudaText, an_index_out_of_bounds_would_name_kernel_file_line_and_buffer) 
   };
   EXPECT_TRUE(has_string("checked"));
   EXPECT_TRUE(has_string("my_file.metal"));
-  EXPECT_THAT(job_of(body, true).code.text, HasSubstr("hf_n0 / sizeof(const float), \"x\""));
+  EXPECT_THAT(job_of(body, {.bounds = true}).code.text,
+              HasSubstr("hf_n0 / sizeof(const float), \"x\""));
 }
 
 TEST_F(CudaText, names_of_nvrtc_are_free_for_authors) {
@@ -223,7 +267,7 @@ KernelBody everything() {
 
 TEST(CudaGolden, a_kernel_with_everything) {
   expect_golden("cuda_everything", job_of(everything()).code);
-  expect_golden("cuda_everything_checked", job_of(everything(), true).code);
+  expect_golden("cuda_everything_checked", job_of(everything(), {.bounds = true}).code);
 }
 
 TEST(CudaGolden, the_same_arguments_give_the_same_text) {
@@ -238,7 +282,7 @@ TEST(CudaGolden, the_same_arguments_give_the_same_text) {
 
 TEST_F(CudaText, the_kernels_of_the_golden_texts_compile) {
   EXPECT_THAT(ptx_of(job_of(everything())), HasSubstr(".entry"));
-  EXPECT_THAT(ptx_of(job_of(everything(), true)), HasSubstr(".entry"));
+  EXPECT_THAT(ptx_of(job_of(everything(), {.bounds = true})), HasSubstr(".entry"));
 }
 
 }  // namespace

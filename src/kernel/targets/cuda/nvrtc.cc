@@ -158,6 +158,13 @@ std::string with_own_instructions(std::string architecture) {
   return number && plain && *number >= kFirst ? architecture + "a" : architecture;
 }
 
+bool has_grid_control(std::string_view architecture) {
+  constexpr uint32_t kFirst = 90;
+  architecture.remove_prefix(std::min(architecture.find('_') + 1, architecture.size()));
+  uint32_t number = 0;
+  return take_number(architecture, number) && number >= kFirst;
+}
+
 Result<Code> compile_cuda(const CompileJob& job, const CudaOptions& options,
                           const NvrtcLibrary& library) {
   if (!is_architecture(options.architecture)) {

@@ -23,6 +23,9 @@ std::string architecture_for(std::string_view gpu, std::span<const int> known);
 // With the instructions that no other GPU has, where there are any: "sm_90a" for "sm_90".
 std::string with_own_instructions(std::string architecture);
 
+// Whether code for it may wait for the grids before it (griddepcontrol).
+bool has_grid_control(std::string_view architecture);
+
 // CUDA text, generated or native, to code. The same job gives the same bytes. Thread-safe; calls
 // run in parallel; no GPU is needed. The entry point of native text is extern "C", its headers are
 // found where those of NVRTC's toolkit are, and the constants of the job are macros.
