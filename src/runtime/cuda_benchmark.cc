@@ -4,13 +4,16 @@
 #include <benchmark/benchmark.h>
 
 #include <array>
+#include <cstddef>
 #include <cstring>
+#include <utility>
 
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cuda/cuda_api.h"
 #include "holdfast/hal/cuda/cuda_device.h"
 #include "holdfast/hal/cuda/cuda_resources.h"
+#include "holdfast/hal/program.h"
 #include "holdfast/runtime/context.h"
 #include "holdfast/runtime/stream.h"
 
@@ -24,16 +27,20 @@ constexpr Bytes kCudaArray{1024};  // 256 floats
 constexpr size_t kCudaArrays = 128;
 constexpr size_t kCudaSubmits = 16;
 
+// Whether a kernel waits for the grids before it: such a one may be launched while they end.
+enum class Kernel { plain, waiting };
+
 // out[i] = a[i] + b[i] + bias, with a group of 256 threads.
-constexpr std::string_view kAddPtx = R"(.version 7.0
-.target sm_70
-.address_size 64
+constexpr std::string_view kPlainBegin = ".version 7.0\n.target sm_70\n";
+constexpr std::string_view kWaitingBegin = ".version 8.0\n.target sm_90\n";
+constexpr std::string_view kAddDeclared = R"(.address_size 64
 .visible .entry add(.param .u64 a, .param .u64 b, .param .u64 out, .param .f32 bias)
 {
 	.reg .f32 %f<6>;
 	.reg .b32 %r<2>;
 	.reg .b64 %rd<11>;
-	ld.param.u64 %rd1, [a];
+)";
+constexpr std::string_view kAddBody = R"(	ld.param.u64 %rd1, [a];
 	ld.param.u64 %rd2, [b];
 	ld.param.u64 %rd3, [out];
 	ld.param.f32 %f1, [bias];
@@ -53,6 +60,14 @@ constexpr std::string_view kAddPtx = R"(.version 7.0
 	ret;
 }
 )";
+
+std::string add_ptx(Kernel kernel) {
+  const bool waits = kernel == Kernel::waiting;
+  std::string text(waits ? kWaitingBegin : kPlainBegin);
+  text += kAddDeclared;
+  if (waits) text += "\tgriddepcontrol.wait;\n";
+  return text += kAddBody;
+}
 
 // How the dispatches of a list depend on each other.
 enum class Order { independent, waves, chain };
@@ -98,10 +113,12 @@ Ref<CudaDevice> open_cuda_device(benchmark::State& state) {
   return device.value();
 }
 
-PipelineDesc add_kernel() {
+PipelineDesc add_kernel(Kernel kernel = Kernel::plain) {
   CudaModule module;
-  const auto text = std::as_bytes(std::span(kAddPtx));
-  module.code.assign(text.begin(), text.end());
+  const std::string text = add_ptx(kernel);
+  const auto bytes = std::as_bytes(std::span(text));
+  module.code.assign(bytes.begin(), bytes.end());
+  module.waits_for_grids = kernel == Kernel::waiting;
   module.entry_point = "add";
   module.threads = {256, 1, 1};
   return {"add", std::move(module), 3, 4_B};
@@ -110,8 +127,9 @@ PipelineDesc add_kernel() {
 // --- Ours: the device contract ------------------------------------------------------------------
 
 struct OursOnCuda {
-  explicit OursOnCuda(Ref<CudaDevice> opened) : device(std::move(opened)) {
-    kernel = device->create_pipeline(add_kernel()).or_raise();
+  explicit OursOnCuda(Ref<CudaDevice> opened, Kernel which = Kernel::plain)
+      : device(std::move(opened)) {
+    kernel = device->create_pipeline(add_kernel(which)).or_raise();
     block =
         device->create_buffer({kCudaArray * kCudaArrays, MemoryKind::device, "block"}).or_raise();
     for (uint64_t i = 0; i < kCudaArrays; ++i) {
@@ -120,6 +138,10 @@ struct OursOnCuda {
     }
   }
   Queue& queue() const { return *device->queues()[0]; }
+  // With the memory of one that is over, as streams do it.
+  CommandList list() {
+    return CommandList(device->info(), "batch", LaneId::next(), std::exchange(storage, {}));
+  }
   void dispatch(CommandList& list, Order order, size_t k) const {
     const Arrays at = arrays_of(order, k);
     const float bias = static_cast<float>(k + ++serial);
@@ -129,23 +151,35 @@ struct OursOnCuda {
                    Binding::of(arrays[at.out], Access::write)},
         Parameters::of(bias), {1, 1, 1});
   }
-  void wait(const Point& point) const {
+  void wait(const Point& point) {
     point.timeline->wait(point.value, sync::Deadline::never());
-    queue().retire();
+    for (const auto& over : queue().retire()) storage = over->list.take_storage();
   }
 
   Ref<CudaDevice> device;
   Ref<Pipeline> kernel;
   Ref<Buffer> block;
   std::vector<Ref<Allocation>> arrays;
+  ListStorage storage;
   mutable size_t serial = 0;  // parameters are new each time
 };
 
 // --- The reference: CUDA by hand ----------------------------------------------------------------
 
+// How a graph by hand is made.
+struct ByHand {
+  Kernel kernel = Kernel::plain;
+  bool programmatic = false;  // every edge
+  bool block_arguments =
+      false;  // one block of bytes for each node, not a pointer for each argument
+};
+
 struct RawCuda {
-  explicit RawCuda(Ref<CudaDevice> opened)
-      : ours(std::move(opened)), api(CudaApi::load().or_raise()), cu(api->calls()) {
+  explicit RawCuda(Ref<CudaDevice> opened, const ByHand& by = {})
+      : how(by),
+        ours(std::move(opened), by.kernel),
+        api(CudaApi::load().or_raise()),
+        cu(api->calls()) {
     context = static_cast<cu::CUcontext>(ours.device->context());
     cu.cuCtxPushCurrent(context);
     cu.cuStreamCreate(&stream, cu::CU_STREAM_NON_BLOCKING);
@@ -210,8 +244,19 @@ struct RawCuda {
       void* pointers[] = {&values.a, &values.b, &values.out, &values.bias};
       const cu::CudaKernelNodeParams params = node_params(pointers);
       cu::CUgraphNode node = nullptr;
-      cu.cuGraphAddKernelNode(&node, made.graph, lane ? &here[k % kCudaWave] : before.data(),
-                              lane ? 1 : before.size(), &params);
+      const std::span<const cu::CUgraphNode> after =
+          lane ? std::span<const cu::CUgraphNode>(&here[k % kCudaWave], 1) : before;
+      cu.cuGraphAddKernelNode(&node, made.graph, after.data(), how.programmatic ? 0 : after.size(),
+                              &params);
+      if (how.programmatic && !after.empty()) {
+        cu::CUgraphEdgeData edge;
+        edge.type = cu::CU_GRAPH_DEPENDENCY_TYPE_PROGRAMMATIC;
+        edge.from_port = cu::CU_GRAPH_KERNEL_NODE_PORT_PROGRAMMATIC;
+        const std::vector<cu::CUgraphNode> to(after.size(), node);
+        const std::vector<cu::CUgraphEdgeData> edges(after.size(), edge);
+        failed |= cu.cuGraphAddDependencies(made.graph, after.data(), to.data(), edges.data(),
+                                            after.size()) != cu::CUDA_SUCCESS;
+      }
       if (lane) {
         here[k % kCudaWave] = node;
       } else {
@@ -219,7 +264,7 @@ struct RawCuda {
       }
       made.nodes.push_back(node);
     }
-    cu.cuGraphInstantiateWithFlags(&made.exec, made.graph, 0);
+    failed |= cu.cuGraphInstantiateWithFlags(&made.exec, made.graph, 0) != cu::CUDA_SUCCESS;
     return made;
   }
   cu::CudaKernelNodeParams node_params(void** pointers) const {
@@ -234,7 +279,17 @@ struct RawCuda {
     for (size_t k = 0; k < kCudaBatch; ++k) {
       Arguments values = arguments(order, k);
       void* pointers[] = {&values.a, &values.b, &values.out, &values.bias};
-      const cu::CudaKernelNodeParams params = node_params(pointers);
+      cu::CudaKernelNodeParams params = node_params(pointers);
+      size_t size = offsetof(Arguments, bias) + sizeof(values.bias);
+      // NOLINTBEGIN(performance-no-int-to-ptr): tags, which the driver has as pointers
+      void* extra[] = {reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_BUFFER_POINTER), &values,
+                       reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_BUFFER_SIZE), &size,
+                       reinterpret_cast<void*>(cu::CU_LAUNCH_PARAM_END)};
+      // NOLINTEND(performance-no-int-to-ptr)
+      if (how.block_arguments) {
+        params.kernelParams = nullptr;
+        params.extra = extra;
+      }
       cu.cuGraphExecKernelNodeSetParams(e.exec, e.nodes[k], &params);
     }
     cu.cuGraphLaunch(e.exec, stream);
@@ -250,6 +305,7 @@ struct RawCuda {
     }
   }
 
+  const ByHand how;
   OursOnCuda ours;
   std::shared_ptr<const CudaApi> api;
   const cu::Calls& cu;
@@ -262,6 +318,7 @@ struct RawCuda {
   uint64_t value = 0;
   size_t serial = 0;
   std::deque<Executable> executables;
+  bool failed = false;  // the driver refuses such a graph
 };
 
 // --- Rows
@@ -294,20 +351,66 @@ void measure(benchmark::State& state, Until until, const Give& give, const Wait&
   state.counters["per"] = kCudaBatch;
 }
 
-void list_ours(benchmark::State& state, Order order, Until until) {
+// Whether kernels can wait for grids, and graphs make use of it.
+bool can_overlap(benchmark::State& state, const CudaDevice& device) {
+  const auto api = CudaApi::load().or_raise();
+  const int architecture = std::stoi(device.info().architecture.substr(3));  // of "sm_90"
+  const bool can = architecture >= 90 && api->calls().cuGraphAddDependencies != nullptr;
+  if (!can) state.SkipWithError("skipped: no programmatic edges on this GPU or driver");
+  return can;
+}
+
+void list_of(benchmark::State& state, Order order, Until until, Kernel kernel) {
   const Ref<CudaDevice> device = open_cuda_device(state);
-  if (!device) return;
-  const OursOnCuda f(device);
+  if (!device || (kernel == Kernel::waiting && !can_overlap(state, *device))) return;
+  OursOnCuda f(device, kernel);
   Point last;
   measure(
       state, until,
       [&] {
-        CommandList list(device->info(), "batch");
+        CommandList list = f.list();
         for (size_t k = 0; k < kCudaBatch; ++k) {
           if (begins_wave(order, k)) list.barrier();
           f.dispatch(list, order, k);
         }
         last = f.queue().submit(list).or_raise();
+      },
+      [&] { f.wait(last); });
+}
+
+void list_ours(benchmark::State& state, Order order, Until until) {
+  list_of(state, order, until, Kernel::plain);
+}
+void waiting_list_ours(benchmark::State& state, Order order, Until until) {
+  list_of(state, order, until, Kernel::waiting);
+}
+
+// A Program of such a list, replayed.
+void program_ours(benchmark::State& state, Order order, Until until) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  OursOnCuda f(device);
+  CommandList steps = f.list();
+  for (size_t k = 0; k < kCudaBatch; ++k) {
+    if (begins_wave(order, k)) steps.barrier();
+    const Arrays at = arrays_of(order, k);
+    steps.dispatch(f.kernel,
+                   std::array{Binding::of(f.arrays[at.a], Access::read),
+                              Binding::of(f.arrays[at.b], Access::read),
+                              Binding::of(f.arrays[at.out], Access::write)},
+                   Parameters::of_replay({Bytes{k * sizeof(float)}, Bytes{sizeof(float)}}),
+                   {1, 1, 1});
+  }
+  const Ref<Program> program = device->create_program(steps).or_raise();
+  std::array<float, kCudaBatch> biases{};
+  Point last;
+  measure(
+      state, until,
+      [&] {
+        for (size_t k = 0; k < kCudaBatch; ++k) biases[k] = static_cast<float>(k + ++f.serial);
+        CommandList replay =
+            make_replay(device->info(), program, {}, std::as_bytes(std::span(biases)), "replay");
+        last = f.queue().submit(replay).or_raise();
       },
       [&] { f.wait(last); });
 }
@@ -343,13 +446,20 @@ void stream_ours(benchmark::State& state, Order order, Until until) {
       [&] { stream->synchronize(); });
 }
 
-void raw_graph(benchmark::State& state, Order order, Until until) {
+template <Kernel kKernel, bool kProgrammatic, bool kBlockArguments>
+void raw_graph_of(benchmark::State& state, Order order, Until until) {
   const Ref<CudaDevice> device = open_cuda_device(state);
-  if (!device) return;
-  RawCuda f(device);
+  if (!device || (kKernel == Kernel::waiting && !can_overlap(state, *device))) return;
+  RawCuda f(device, {kKernel, kProgrammatic, kBlockArguments});
+  (void)f.executable(order);
+  if (f.failed) return state.SkipWithError("skipped: the driver refuses such a graph");
   measure(
       state, until, [&] { f.launch_graph(order); }, [&] { f.wait(); });
 }
+constexpr auto& raw_graph = raw_graph_of<Kernel::plain, false, false>;
+constexpr auto& raw_graph_with_blocks = raw_graph_of<Kernel::plain, false, true>;
+constexpr auto& raw_waiting_graph = raw_graph_of<Kernel::waiting, false, false>;
+constexpr auto& raw_overlapping_graph = raw_graph_of<Kernel::waiting, true, false>;
 
 void raw_launches(benchmark::State& state, Order order, Until until) {
   const Ref<CudaDevice> device = open_cuda_device(state);
@@ -368,7 +478,7 @@ void raw_launches(benchmark::State& state, Order order, Until until) {
 void cuda_submit_ours(benchmark::State& state) {
   const Ref<CudaDevice> device = open_cuda_device(state);
   if (!device) return;
-  const OursOnCuda f(device);
+  OursOnCuda f(device);
   for (auto _ : state) {
     std::vector<CommandList> lists;
     for (size_t i = 0; i < kCudaSubmits; ++i) {
@@ -399,11 +509,32 @@ void cuda_submit_raw(benchmark::State& state) {
   state.counters["per"] = kCudaSubmits;
 }
 
+// Making a context current and the one before it again: once for each list.
+void cuda_context_switch(benchmark::State& state) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  const auto api = CudaApi::load().or_raise();
+  const cu::Calls& cu = api->calls();
+  auto* const context = static_cast<cu::CUcontext>(device->context());
+  cu::CUcontext popped = nullptr;
+  for (auto _ : state) {
+    cu.cuCtxPushCurrent(context);
+    cu.cuCtxPopCurrent(&popped);
+  }
+}
+void cuda_context_query(benchmark::State& state) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  const auto api = CudaApi::load().or_raise();
+  cu::CUcontext current = nullptr;
+  for (auto _ : state) api->calls().cuCtxGetCurrent(&current);
+}
+
 // From the first call to a number on the host: dispatch, copy, submit, wait, read.
 void cuda_readback_ours(benchmark::State& state) {
   const Ref<CudaDevice> device = open_cuda_device(state);
   if (!device) return;
-  const OursOnCuda f(device);
+  OursOnCuda f(device);
   const auto result = Allocation::whole(
       device->create_buffer({kCudaArray, MemoryKind::readback, "result"}).or_raise());
   float sum = 0;
@@ -457,8 +588,15 @@ const bool kCudaRegistered = [] {
       pair("cuda_list_" + kind, list_ours, raw_graph, order, until);
       pair("cuda_stream_" + kind, stream_ours, raw_graph, order, until);
       pair("cuda_list_against_launches_" + kind, list_ours, raw_launches, order, until);
+      pair("cuda_program_" + kind, program_ours, raw_graph, order, until);
+      pair("cuda_waiting_list_" + kind, waiting_list_ours, raw_overlapping_graph, order, until);
+      // By hand: what programmatic edges, and arguments as blocks, are worth.
+      pair("cuda_raw_programmatic_" + kind, raw_overlapping_graph, raw_waiting_graph, order, until);
+      pair("cuda_raw_blocks_" + kind, raw_graph_with_blocks, raw_graph, order, until);
     }
   }
+  benchmark::RegisterBenchmark("cuda_context_switch/ours", cuda_context_switch);
+  benchmark::RegisterBenchmark("cuda_context_switch/reference", cuda_context_query);
   benchmark::RegisterBenchmark("cuda_submit/ours", cuda_submit_ours)->UseManualTime();
   benchmark::RegisterBenchmark("cuda_submit/reference", cuda_submit_raw)->UseManualTime();
   benchmark::RegisterBenchmark("cuda_readback/ours", cuda_readback_ours)->UseRealTime();
