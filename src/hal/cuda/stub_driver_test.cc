@@ -11,6 +11,7 @@
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cuda/cuda_api.h"
 #include "holdfast/testing/stub_cuda.h"
+#include "holdfast/testing/variable.h"
 
 // The stub of NVIDIA's driver, used as a program in plain CUDA uses a driver.
 
@@ -488,6 +489,21 @@ TEST_F(StubDriver, images_and_names_are_checked) {
   CUfunction found = nullptr;
   EXPECT_EQ(cuda().cuModuleGetFunction(&found, module(), "not_in_the_image"), CUDA_ERROR_NOT_FOUND);
   EXPECT_EQ(cuda().cuModuleGetFunction(&found, module(), "unknown"), CUDA_ERROR_NOT_FOUND);
+}
+
+TEST_F(StubDriver, real_images_are_taken_and_do_nothing_where_that_is_asked_for) {
+  const testing::Variable idle("HOLDFAST_STUB_CUDA_IDLE", "1");
+  CUmodule made = nullptr;
+  ASSERT_EQ(cuda().cuModuleLoadDataEx(&made, "\177ELF of a GPU", 0, nullptr, nullptr),
+            CUDA_SUCCESS);
+  CUfunction any = nullptr;
+  ASSERT_EQ(cuda().cuModuleGetFunction(&any, made, "whatever"), CUDA_SUCCESS);
+  const CUstream on = stream();
+  uint64_t argument = 1;
+  std::array<void*, 1> arguments{&argument};
+  EXPECT_EQ(cuda().cuLaunchKernel(any, 1, 1, 1, 1, 1, 1, 0, on, arguments.data(), nullptr),
+            CUDA_SUCCESS);
+  EXPECT_EQ(cuda().cuStreamSynchronize(on), CUDA_SUCCESS);
 }
 
 TEST_F(StubDriver, a_kernel_may_declare_its_arguments) {

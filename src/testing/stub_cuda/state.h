@@ -118,6 +118,7 @@ struct Module {
   std::map<std::string, KernelImage, std::less<>> kernels;
   size_t users = 0;
   bool unloaded = false;
+  bool idle = false;  // has every kernel
 };
 
 struct Function {
