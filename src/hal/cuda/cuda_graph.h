@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -91,11 +92,12 @@ class CudaGraphs {
   // The device may be lost by it.
   bool launch(const CudaWork& work, cu::CUstream stream, const GpuTimeline& timeline);
 
+  // Any thread. `launched` less `made` is how many lists found an executable.
   struct Counts {
     uint64_t launched = 0;  // lists that were one launch
     uint64_t made = 0;      // executables
   };
-  Counts counts() const noexcept { return counts_; }
+  Counts counts() const noexcept { return {counts_.launched, counts_.made}; }
 
  private:
   struct Entry {
@@ -118,7 +120,10 @@ class CudaGraphs {
   size_t seen_next_ = 0;
   uint64_t uses_ = 0;
   size_t nodes_ = 0;
-  Counts counts_;
+  struct {
+    std::atomic<uint64_t> launched{0};
+    std::atomic<uint64_t> made{0};
+  } counts_;
 };
 
 }  // namespace holdfast::hal

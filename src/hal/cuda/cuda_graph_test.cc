@@ -9,6 +9,7 @@
 #include <set>
 #include <span>
 
+#include "holdfast/hal/cuda/cuda_queue.h"
 #include "holdfast/hal/cuda/stub_gpu_test.h"
 #include "holdfast/hal/program.h"
 #include "holdfast/testing/temporary_folder.h"
@@ -72,6 +73,7 @@ class CudaGraphTest : public StubGpu {
 
 TEST_F(CudaGraphTest, a_shape_is_learned_at_the_second_list_and_hit_afterwards) {
   const auto data = uploaded({1});
+  const CudaQueue::Counts before = static_cast<const CudaQueue&>(*queue(0)).counts();
   run(chain(data));
   EXPECT_EQ(made(), 0U);
   EXPECT_EQ(kernels_launched(), 4U);
@@ -82,6 +84,9 @@ TEST_F(CudaGraphTest, a_shape_is_learned_at_the_second_list_and_hit_afterwards) 
   EXPECT_EQ(made(), 1U);
   EXPECT_EQ(launched(), 9U);
   EXPECT_EQ(kernels_launched(), 4U);
+  const CudaQueue::Counts counts = static_cast<const CudaQueue&>(*queue(0)).counts() - before;
+  EXPECT_EQ(counts.lists, 10U);
+  EXPECT_DOUBLE_EQ(counts.hit_rate(), 0.8);
   uint32_t expected = 1;
   for (int i = 0; i < 10; ++i) expected = chained(expected);
   EXPECT_EQ(read(data), StubWords{expected});

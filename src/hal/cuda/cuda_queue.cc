@@ -96,6 +96,7 @@ Failure CudaQueue::hand_over(const Work& work, std::span<const Command* const> s
 Failure CudaQueue::launch_and_signal(const CudaWork& cuda, std::span<const Command* const> skipped,
                                      ListFailure known) {
   const Work& work = cuda.work();
+  ++lists_;
   // Of a graph nobody can tell how long each kernel took.
   const bool one_launch =
       core_->uses_graphs && work.only == nullptr && skipped.empty() && !core_->profiler.enabled();

@@ -17,6 +17,23 @@ class CudaQueue final : public GpuQueue {
             std::shared_ptr<GpuWatcher> watcher, std::shared_ptr<std::atomic<uint64_t>> counter);
   ~CudaQueue() override;
 
+  // How lists reached the driver. Any thread.
+  struct Counts {
+    uint64_t lists = 0;
+    CudaGraphs::Counts graphs;
+    // Of all lists, those that found an executable of their shape.
+    double hit_rate() const noexcept {
+      return lists == 0
+                 ? 0
+                 : static_cast<double>(graphs.launched - graphs.made) / static_cast<double>(lists);
+    }
+    friend Counts operator-(const Counts& a, const Counts& b) noexcept {
+      return {a.lists - b.lists,
+              {a.graphs.launched - b.graphs.launched, a.graphs.made - b.graphs.made}};
+    }
+  };
+  Counts counts() const noexcept { return {lists_.load(), graphs_.counts()}; }
+
  protected:
   Failure hand_over(const Work& work, std::span<const Command* const> skipped,
                     ListFailure known) override;
@@ -35,6 +52,7 @@ class CudaQueue final : public GpuQueue {
   CudaProgress& progress_;
   const bool computes_;
   CudaGraphs graphs_;
+  std::atomic<uint64_t> lists_{0};  // with commands
 };
 
 }  // namespace holdfast::hal
