@@ -8,6 +8,7 @@
 #include <cstring>
 #include <utility>
 
+#include "holdfast/base/ablation.h"
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cuda/cuda_api.h"
@@ -193,6 +194,7 @@ struct RawCuda {
   }
   ~RawCuda() {
     cu.cuStreamSynchronize(stream);
+    if (pool != nullptr) cu.cuMemPoolDestroy(pool);
     for (Executable& e : executables) {
       cu.cuGraphExecDestroy(e.exec);
       cu.cuGraphDestroy(e.graph);
@@ -215,11 +217,27 @@ struct RawCuda {
     const auto address = [&](size_t i) { return base + i * kCudaArray.value; };
     return {address(at.a), address(at.b), address(at.out), static_cast<float>(k + ++serial)};
   }
-  void launch(Order order, size_t k) {
-    Arguments values = arguments(order, k);
+  void launch(Order order, size_t k) { launch(arguments(order, k)); }
+  void launch(Arguments values) {
     void* pointers[] = {&values.a, &values.b, &values.out, &values.bias};
     cu.cuLaunchKernel(function, 1, 1, 1, 256, 1, 1, 0, stream, pointers, nullptr);
   }
+
+  // Memory of the stream, from a pool that keeps what is freed.
+  cu::CUdeviceptr allocate(Bytes size) {
+    if (pool == nullptr) {
+      cu::CUmemPoolProps properties;
+      properties.allocType = cu::CU_MEM_ALLOCATION_TYPE_PINNED;
+      properties.location = {cu::CU_MEM_LOCATION_TYPE_DEVICE, 0};
+      cu.cuMemPoolCreate(&pool, &properties);
+      uint64_t kept = UINT64_MAX;
+      cu.cuMemPoolSetAttribute(pool, cu::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &kept);
+    }
+    cu::CUdeviceptr address = 0;
+    cu.cuMemAllocFromPoolAsync(&address, size.value, pool, stream);
+    return address;
+  }
+  void free(cu::CUdeviceptr address) { cu.cuMemFreeAsync(address, stream); }
 
   struct Executable {
     cu::CUgraph graph = nullptr;
@@ -275,9 +293,13 @@ struct RawCuda {
     return params;
   }
   void launch_graph(Order order) {
+    launch_graph(order, [&](size_t k) { return arguments(order, k); });
+  }
+  template <typename ArgumentsOf>
+  void launch_graph(Order order, const ArgumentsOf& arguments_of) {
     Executable& e = executable(order);
     for (size_t k = 0; k < kCudaBatch; ++k) {
-      Arguments values = arguments(order, k);
+      Arguments values = arguments_of(k);
       void* pointers[] = {&values.a, &values.b, &values.out, &values.bias};
       cu::CudaKernelNodeParams params = node_params(pointers);
       size_t size = offsetof(Arguments, bias) + sizeof(values.bias);
@@ -315,14 +337,14 @@ struct RawCuda {
   std::atomic<uint64_t>* counter = nullptr;
   cu::CUdeviceptr counter_address = 0;
   cu::CUdeviceptr base = 0;
+  cu::CUmemoryPool pool = nullptr;
   uint64_t value = 0;
   size_t serial = 0;
   std::deque<Executable> executables;
   bool failed = false;  // the driver refuses such a graph
 };
 
-// --- Rows
-// ------------------------------------------------------------------------------------------
+// --- Rows ---------------------------------------------------------------------------------------
 
 // The host's time for a list, or the time until it is drained.
 enum class Until { given, drained };
@@ -415,35 +437,63 @@ void program_ours(benchmark::State& state, Order order, Until until) {
       [&] { f.wait(last); });
 }
 
-void stream_ours(benchmark::State& state, Order order, Until until) {
-  if (!open_cuda_device(state)) return;
-  // A context closes its device.
-  const Ref<CudaDevice> device = CudaDevice::open({.queues = 1}).or_raise();
-  const auto context = runtime::Context::create(device);
-  const auto stream = context->new_stream({.name = "bench"});
-  const Ref<Pipeline> kernel = device->create_pipeline(add_kernel()).or_raise();
-  std::vector<Ref<Allocation>> arrays;
-  for (size_t i = 0; i < kCudaArrays; ++i) {
-    arrays.push_back(stream->allocate(kCudaArray, "array"));
-    stream->fill(Binding::of(arrays.back(), Access::write), std::byte{});
+// A stream with arrays of its own.
+struct OurStream {
+  OurStream(const Ref<runtime::Context>& context, Ref<Pipeline> add)
+      : stream(context->new_stream({.name = "bench"})), kernel(std::move(add)) {
+    for (size_t i = 0; i < kCudaArrays; ++i) {
+      arrays.push_back(stream->allocate(kCudaArray, "array"));
+      stream->fill(Binding::of(arrays.back(), Access::write), std::byte{});
+    }
+    stream->synchronize();
   }
-  stream->synchronize();
+  void dispatch(Order order, size_t k) { dispatch(order, k, arrays[arrays_of(order, k).out]); }
+  void dispatch(Order order, size_t k, const Ref<Allocation>& out) {
+    const Arrays at = arrays_of(order, k);
+    const float bias = static_cast<float>(k + ++serial);
+    stream->dispatch(
+        kernel,
+        std::array{Binding::of(arrays[at.a], Access::read), Binding::of(arrays[at.b], Access::read),
+                   Binding::of(out, Access::write)},
+        Parameters::of(bias), {1, 1, 1});
+  }
+  void batch(Order order) {
+    for (size_t k = 0; k < kCudaBatch; ++k) dispatch(order, k);
+    stream->flush();
+  }
+
+  Ref<runtime::Stream> stream;
+  Ref<Pipeline> kernel;
+  std::vector<Ref<Allocation>> arrays;
   size_t serial = 0;
+};
+
+// A context closes its device, so each has one of its own. Null, with the reason said, where there
+// is no device.
+Ref<runtime::Context> open_cuda_context(benchmark::State& state, uint32_t queues = 1) {
+  if (!open_cuda_device(state)) return nullptr;
+  return runtime::Context::create(CudaDevice::open({.queues = queues}).or_raise());
+}
+
+void stream_ours(benchmark::State& state, Order order, Until until) {
+  const auto context = open_cuda_context(state);
+  if (!context) return;
+  OurStream f(context, context->create_pipeline(add_kernel()));
   measure(
-      state, until,
-      [&] {
-        for (size_t k = 0; k < kCudaBatch; ++k) {
-          const Arrays at = arrays_of(order, k);
-          const float bias = static_cast<float>(k + ++serial);
-          stream->dispatch(kernel,
-                           std::array{Binding::of(arrays[at.a], Access::read),
-                                      Binding::of(arrays[at.b], Access::read),
-                                      Binding::of(arrays[at.out], Access::write)},
-                           Parameters::of(bias), {1, 1, 1});
-        }
-        stream->flush();
-      },
-      [&] { stream->synchronize(); });
+      state, until, [&] { f.batch(order); }, [&] { f.stream->synchronize(); });
+}
+
+// What binding holds is in the fixture, so nothing goes wrong without holds.
+void stream_without_holds(benchmark::State& state, Order order, Until until) {
+#ifdef HOLDFAST_ABLATIONS
+  const ScopedAblation memory(Ablation::bound_not_held);
+  const ScopedAblation kernels(Ablation::pipelines_not_held);
+  stream_ours(state, order, until);
+#else
+  (void)order;
+  (void)until;
+  state.SkipWithError("skipped: this build has no ablations");
+#endif
 }
 
 template <Kernel kKernel, bool kProgrammatic, bool kBlockArguments>
@@ -472,6 +522,121 @@ void raw_launches(benchmark::State& state, Order order, Until until) {
         f.signal();
       },
       [&] { f.wait(); });
+}
+
+// Every dispatch writes memory that was allocated for it, and that nobody wants afterwards.
+void stream_allocating(benchmark::State& state, Order order, Until until) {
+  const auto context = open_cuda_context(state);
+  if (!context) return;
+  OurStream f(context, context->create_pipeline(add_kernel()));
+  measure(
+      state, until,
+      [&] {
+        for (size_t k = 0; k < kCudaBatch; ++k) {
+          f.dispatch(order, k, f.stream->allocate(kCudaArray, "out"));
+        }
+        f.stream->flush();
+      },
+      [&] { f.stream->synchronize(); });
+}
+void raw_launches_allocating(benchmark::State& state, Order order, Until until) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  RawCuda f(device);
+  measure(
+      state, until,
+      [&] {
+        for (size_t k = 0; k < kCudaBatch; ++k) {
+          RawCuda::Arguments values = f.arguments(order, k);
+          values.out = f.allocate(kCudaArray);
+          f.launch(values);
+          f.free(values.out);
+        }
+        f.signal();
+      },
+      [&] { f.wait(); });
+}
+void raw_graph_allocating(benchmark::State& state, Order order, Until until) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  RawCuda f(device);
+  std::array<cu::CUdeviceptr, kCudaBatch> outs{};
+  measure(
+      state, until,
+      [&] {
+        f.launch_graph(order, [&](size_t k) {
+          RawCuda::Arguments values = f.arguments(order, k);
+          values.out = outs[k] = f.allocate(kCudaArray);
+          return values;
+        });
+        for (const cu::CUdeviceptr out : outs) f.free(out);
+      },
+      [&] { f.wait(); });
+}
+
+// --- Threads ------------------------------------------------------------------------------------
+
+constexpr size_t kThreadBatches = 32;  // of each thread
+
+// From the first launch of any of the threads until all that they launched is done; `work` is one
+// thread's, its number given.
+template <typename Work>
+void measure_threads(benchmark::State& state, size_t count, const Work& work) {
+  for (auto _ : state) {
+    const Stopwatch watch;
+    {
+      std::vector<sync::Thread> threads;
+      for (size_t i = 0; i < count; ++i) threads.emplace_back("launcher", [&, i] { work(i); });
+    }
+    state.SetIterationTime(watch.seconds());
+  }
+  state.counters["per"] = static_cast<double>(count * kThreadBatches * kCudaBatch);
+}
+
+void threads_ours(benchmark::State& state, size_t count) {
+  const auto context = open_cuda_context(state, static_cast<uint32_t>(count));
+  if (!context) return;
+  const Ref<Pipeline> kernel = context->create_pipeline(add_kernel());
+  std::vector<OurStream> all;
+  for (size_t i = 0; i < count; ++i) all.emplace_back(context, kernel);
+  measure_threads(state, count, [&](size_t i) {
+    for (size_t n = 0; n < kThreadBatches; ++n) all[i].batch(Order::independent);
+    all[i].stream->synchronize();
+  });
+}
+void threads_raw(benchmark::State& state, size_t count) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  std::deque<RawCuda> all;
+  for (size_t i = 0; i < count; ++i) all.emplace_back(device);
+  measure_threads(state, count, [&](size_t i) {
+    RawCuda& f = all[i];
+    f.cu.cuCtxPushCurrent(f.context);
+    for (size_t n = 0; n < kThreadBatches; ++n) {
+      for (size_t k = 0; k < kCudaBatch; ++k) f.launch(Order::independent, k);
+      f.signal();
+    }
+    f.wait();
+    cu::CUcontext popped = nullptr;
+    f.cu.cuCtxPopCurrent(&popped);
+  });
+}
+
+// --- Memory -------------------------------------------------------------------------------------
+
+constexpr Bytes kAllocated = 64_KiB;
+
+void cuda_allocate_ours(benchmark::State& state) {
+  const auto context = open_cuda_context(state);
+  if (!context) return;
+  const auto stream = context->new_stream({.name = "bench"});
+  for (auto _ : state) benchmark::DoNotOptimize(stream->allocate(kAllocated, "memory"));
+}
+void cuda_allocate_raw(benchmark::State& state) {
+  const Ref<CudaDevice> device = open_cuda_device(state);
+  if (!device) return;
+  RawCuda f(device);
+  for (auto _ : state) f.free(f.allocate(kAllocated));
 }
 
 // Lists with one dispatch.
@@ -550,6 +715,17 @@ void cuda_readback_ours(benchmark::State& state) {
   }
   benchmark::DoNotOptimize(sum);
 }
+void cuda_readback_stream(benchmark::State& state) {
+  const auto context = open_cuda_context(state);
+  if (!context) return;
+  OurStream f(context, context->create_pipeline(add_kernel()));
+  std::vector<std::byte> result(kCudaArray.value);
+  for (auto _ : state) {
+    f.dispatch(Order::independent, 0);
+    f.stream->readback(f.arrays[2], {}, result);
+  }
+  benchmark::DoNotOptimize(result.data());
+}
 void cuda_readback_raw(benchmark::State& state) {
   const Ref<CudaDevice> device = open_cuda_device(state);
   if (!device) return;
@@ -597,6 +773,30 @@ const bool kCudaRegistered = [] {
   }
   benchmark::RegisterBenchmark("cuda_context_switch/ours", cuda_context_switch);
   benchmark::RegisterBenchmark("cuda_context_switch/reference", cuda_context_query);
+  for (const Until until : {Until::given, Until::drained}) {
+    const std::string drained = until == Until::given ? "" : "_drained";
+    const Order order = Order::independent;
+    pair("cuda_stream_allocating" + drained, stream_allocating, raw_graph_allocating, order, until);
+    pair("cuda_stream_allocating_against_launches" + drained, stream_allocating,
+         raw_launches_allocating, order, until);
+  }
+  for (const Order order : {Order::independent, Order::chain}) {
+    pair(std::string("cuda_stream_holds_") + to_string(order), stream_ours, stream_without_holds,
+         order, Until::given);
+  }
+  for (const size_t count : {1, 2, 4, 8, 16}) {
+    const std::string name = "cuda_stream_threads_" + std::to_string(count);
+    benchmark::RegisterBenchmark((name + "/ours").c_str(), [=](benchmark::State& s) {
+      threads_ours(s, count);
+    })->UseManualTime();
+    benchmark::RegisterBenchmark((name + "/reference").c_str(), [=](benchmark::State& s) {
+      threads_raw(s, count);
+    })->UseManualTime();
+  }
+  benchmark::RegisterBenchmark("cuda_allocate/ours", cuda_allocate_ours)->UseRealTime();
+  benchmark::RegisterBenchmark("cuda_allocate/reference", cuda_allocate_raw)->UseRealTime();
+  benchmark::RegisterBenchmark("cuda_readback_stream/ours", cuda_readback_stream)->UseRealTime();
+  benchmark::RegisterBenchmark("cuda_readback_stream/reference", cuda_readback_raw)->UseRealTime();
   benchmark::RegisterBenchmark("cuda_submit/ours", cuda_submit_ours)->UseManualTime();
   benchmark::RegisterBenchmark("cuda_submit/reference", cuda_submit_raw)->UseManualTime();
   benchmark::RegisterBenchmark("cuda_readback/ours", cuda_readback_ours)->UseRealTime();

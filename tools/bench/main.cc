@@ -41,9 +41,14 @@ class Collector final : public benchmark::BenchmarkReporter {
       if (!run.run_name.args.empty()) name += "/" + run.run_name.args;
       if (samples_.find(name) == samples_.end()) order_.push_back(name);
       double value = run.GetAdjustedRealTime();
-      // A benchmark that does several things an iteration says how many.
+      // A benchmark that does several things an iteration says how many; one that measures a share
+      // says that.
       const auto per = run.counters.find("per");
       if (per != run.counters.end()) value /= per->second.value;
+      if (const auto share = run.counters.find("percent"); share != run.counters.end()) {
+        value = share->second.value;
+        percents_.insert(name);
+      }
       samples_[name].push_back(value);
       if (!run.report_label.empty()) devices_[name] = run.report_label;
       if (live_) fmt::print(stderr, "\r  {} measurements, last {:<50}", ++count_, name);
@@ -60,21 +65,21 @@ class Collector final : public benchmark::BenchmarkReporter {
       if (slash == std::string::npos) continue;
       Row row;
       row.name = name.substr(0, slash) + name.substr(slash + 5);
-      row.unit = "ns";
+      row.unit = percents_.contains(name) ? "%" : "ns";
       if (const auto device = devices_.find(name); device != devices_.end()) {
         row.device = device->second;
       }
-      std::vector<double> ours = samples_.at(name);
-      std::sort(ours.begin(), ours.end());
-      row.ours = ours[ours.size() / 2];
-      const double middle = ours[ours.size() * 3 / 4] - ours[ours.size() / 4];
-      row.spread = row.ours > 0 ? middle / 2 / row.ours : 0;
+      const Summary ours = summary(samples_.at(name));
+      row.ours = ours.median;
+      row.least = ours.least;
+      row.spread = ours.spread;
       const auto reference =
           samples_.find(name.substr(0, slash) + "/reference" + name.substr(slash + 5));
       if (reference != samples_.end()) {
-        std::vector<double> theirs = reference->second;
-        std::sort(theirs.begin(), theirs.end());
-        row.reference = theirs[theirs.size() / 2];
+        const Summary theirs = summary(reference->second);
+        row.reference = theirs.median;
+        row.reference_least = theirs.least;
+        row.reference_spread = theirs.spread;
       }
       rows.push_back(std::move(row));
     }
@@ -85,6 +90,17 @@ class Collector final : public benchmark::BenchmarkReporter {
   }
 
  private:
+  struct Summary {
+    double median = 0;
+    double least = 0;
+    double spread = 0;
+  };
+  static Summary summary(std::vector<double> samples) {
+    std::sort(samples.begin(), samples.end());
+    const double median = samples[samples.size() / 2];
+    const double middle = samples[samples.size() * 3 / 4] - samples[samples.size() / 4];
+    return {median, samples.front(), median > 0 ? middle / 2 / median : 0};
+  }
   // "x/100" after "x/20".
   static std::pair<std::string, long> natural(const std::string& name) {
     const auto slash = name.rfind('/');
@@ -94,6 +110,7 @@ class Collector final : public benchmark::BenchmarkReporter {
 
   std::map<std::string, std::vector<double>> samples_;
   std::map<std::string, std::string> devices_;  // where it is not the CPU
+  std::set<std::string> percents_;              // those that are no times
   std::set<std::string> skipped_;
   std::vector<std::string> order_;
   size_t count_ = 0;

@@ -55,6 +55,9 @@ void write_json(const std::vector<Row>& rows, const std::string& path) {
       entry["ratio"] = nullptr;
     }
     entry["spread"] = row.spread;
+    entry["least"] = row.least;
+    entry["reference_least"] = row.reference_least;
+    entry["reference_spread"] = row.reference_spread;
     all.push_back(std::move(entry));
   }
   std::ofstream file(path);
