@@ -8,6 +8,7 @@
 #include <regex>
 
 #include "holdfast/base/ablation.h"
+#include "holdfast/base/error.h"
 #include "workloads/growing_scratch.h"
 
 namespace holdfast::bench {
@@ -44,17 +45,25 @@ std::string describe_waits(const GrowingScratchResult& r, const char* what) {
                      r.wrong, r.checked);
 }
 
-}  // namespace
+struct Place {
+  const char* device;
+  const char* rows;   // how their names begin
+  uint64_t launches;  // two flushes each
+};
+// A launch on a GPU takes several times as long.
+constexpr Place kPlaces[] = {{"cpu", "workload4", 500'000}, {"cuda", "workload4_cuda", 100'000}};
 
-void append_workload_rows(std::vector<Row>& rows, const std::string& filter, bool brief) {
-  if (!std::regex_search("workload4", std::regex(filter))) return;
+void append_rows(std::vector<Row>& all, const Place& place, bool brief) {
   const bool live = isatty(STDERR_FILENO) != 0;
-  const auto host = workloads::host_cost_of_a_launch();
-  rows.push_back({"workload4_host_cost_of_a_launch", "ns", static_cast<double>(host.count()), 0, 0,
+  std::vector<Row> rows;
+  const auto host = workloads::host_cost_of_a_launch(place.device);
+  rows.push_back({fmt::format("{}_host_cost_of_a_launch", place.rows), "ns",
+                  static_cast<double>(host.count()), 0, 0,
                   "two flushes, three allocations, an upload"});
   for (const Regime& regime : kRegimes) {
     GrowingScratch workload;
-    workload.launches = brief ? 5'000 : 500'000;  // two flushes each: a million
+    workload.device = place.device;
+    workload.launches = brief ? 5'000 : place.launches;
     workload.readback_every = regime.readback_every;
     workload.kernel_time = sync::Duration(
         static_cast<int64_t>(static_cast<double>(host.count()) * regime.kernel_over_host));
@@ -67,7 +76,7 @@ void append_workload_rows(std::vector<Row>& rows, const std::string& filter, boo
     if (live) fmt::print(stderr, "\r{:<90}\r", "");
 
     const auto name = [&](const char* what) {
-      return fmt::format("workload4_{}/{}", regime.name, what);
+      return fmt::format("{}_{}/{}", place.rows, regime.name, what);
     };
     const auto mib = [](const GrowingScratchResult& r) {
       return static_cast<double>(r.stats.memory.deferred_peak.value) / (1 << 20);
@@ -80,6 +89,23 @@ void append_workload_rows(std::vector<Row>& rows, const std::string& filter, boo
                     "FIFO of 3: " + describe_waits(fifo, "all")});
     rows.push_back({name("deferred_peak_vs_every_32"), "MiB", mib(ours), mib(every), 0,
                     "every 32: " + describe_waits(every, "all")});
+  }
+  for (Row& row : rows) {
+    row.device = place.device;
+    all.push_back(std::move(row));
+  }
+}
+
+}  // namespace
+
+void append_workload_rows(std::vector<Row>& rows, const std::string& filter, bool brief) {
+  for (const Place& place : kPlaces) {
+    if (!std::regex_search(place.rows, std::regex(filter))) continue;
+    try {
+      append_rows(rows, place, brief);
+    } catch (const EnvironmentError& missing) {
+      fmt::print(stderr, "{}: skipped: {}\n", place.rows, missing.what());
+    }
   }
 }
 

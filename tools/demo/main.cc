@@ -53,21 +53,21 @@ void print_row(const Policy& policy, const GrowingScratchResult& r) {
              r.wrong == 0 ? "all" : fmt::format("-{}", r.wrong));
 }
 
-int demo(uint64_t launches) {
+int demo(const std::string& device, uint64_t launches) {
   const bool live = isatty(STDOUT_FILENO) != 0;
   fmt::print(
       "A scratch heap that grows while submitted work may still use its old memory.\n"
       "Every launch has metadata and a result of its own, is flushed by itself and feeds a next "
       "stage on\n"
-      "another queue; nothing synchronises. Device: the host CPU. {} launches, two flushes "
-      "each.\n\n",
-      launches);
-  const auto host = holdfast::workloads::host_cost_of_a_launch();
+      "another queue; nothing synchronises. Device: {}. {} launches, two flushes each.\n\n",
+      device, launches);
+  const auto host = holdfast::workloads::host_cost_of_a_launch(device);
   fmt::print("The host's own cost of a launch is {:.2f} us.\n",
              static_cast<double>(host.count()) / 1e3);
   bool all_right = true;
   for (const double factor : {0.2, 5.0}) {
     GrowingScratch workload;
+    workload.device = device;
     workload.launches = factor < 1 ? launches : launches / 5;
     workload.kernel_time =
         std::chrono::nanoseconds(static_cast<int64_t>(static_cast<double>(host.count()) * factor));
@@ -99,18 +99,22 @@ int main(int argc, char** argv) {
                  "launches of the kernel that keeps up; the other kernel gets a fifth")
       ->check(CLI::Range(1000ULL, 100'000'000ULL))
       ->capture_default_str();
+  std::string device = "cpu";
+  app.add_option("--device", device, "where it runs")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
   bool devices = false;
   app.add_flag("--devices", devices,
                "only list the devices on this machine, and why some cannot be used");
   CLI11_PARSE(app, argc, argv);
   try {
     if (devices) {
-      for (const auto& device : holdfast::hal::list_devices()) {
-        fmt::print("{:<10} {}\n", device.name, device.description);
+      for (const auto& found : holdfast::hal::list_devices()) {
+        fmt::print("{:<10} {}\n", found.name, found.description);
       }
       return 0;
     }
-    return demo(launches);
+    return demo(device, launches);
   } catch (const std::exception& error) {
     fmt::print(stderr, "error: {}\n", error.what());
     return 1;

@@ -5,7 +5,9 @@
 #include <cstring>
 
 #include "holdfast/base/error.h"
+#include "holdfast/base/rounding.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/hal/cuda/cuda_device.h"
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::workloads {
@@ -25,10 +27,19 @@ constexpr uint64_t kLaunchesPerProblem = 509;
 
 Bytes scratch_needed(uint64_t launch, Bytes largest) {
   const uint64_t step = launch % kLaunchesPerProblem + 1;
-  return std::max(4_KiB, largest * step / kLaunchesPerProblem);
+  // The kernel stores whole words at both ends.
+  const Bytes needed = largest * step / kLaunchesPerProblem;
+  return std::max(4_KiB, Bytes{round_up<uint64_t>(needed.value, 8)});
 }
 
 uint64_t expected_result(uint64_t launch, Bytes scratch) { return launch * 3 + scratch.value; }
+
+// --- The kernels
+// ----------------------------------------------------------------------------------
+
+// `launch` has metadata, scratch and a result of its own, and takes this long. Both ends of the
+// heap are written before the work and read after it: a heap that somebody else got meanwhile
+// shows. `next_stage` adds the result of a launch to a total.
 
 void busy_for(sync::Duration duration) {
   if (duration <= sync::Duration::zero()) return;
@@ -37,27 +48,104 @@ void busy_for(sync::Duration duration) {
   }
 }
 
-hal::HostFunction launch_kernel(sync::Duration kernel_time) {
-  return [kernel_time](const hal::HostGroup& g) {
-    const Metadata metadata = g.binding<const Metadata>(0)[0];
-    const auto scratch = g.bindings[1].first(metadata.scratch_bytes);
-    // Both ends of the heap are written before the work and read after it: a heap that somebody
-    // else got meanwhile shows.
-    const uint64_t low = metadata.launch;
-    const uint64_t high = metadata.launch * 2;
-    std::memcpy(scratch.data(), &low, sizeof low);
-    std::memcpy(scratch.data() + scratch.size() - sizeof high, &high, sizeof high);
-    busy_for(kernel_time);
-    uint64_t low_after = 0;
-    uint64_t high_after = 0;
-    std::memcpy(&low_after, scratch.data(), sizeof low_after);
-    std::memcpy(&high_after, scratch.data() + scratch.size() - sizeof high_after,
-                sizeof high_after);
-    g.binding<uint64_t>(2)[0] = low_after + high_after + metadata.scratch_bytes;
-  };
+void launch_on_host(const hal::HostGroup& g) {
+  const Metadata metadata = g.binding<const Metadata>(0)[0];
+  const auto scratch = g.bindings[1].first(metadata.scratch_bytes);
+  const uint64_t low = metadata.launch;
+  const uint64_t high = metadata.launch * 2;
+  std::memcpy(scratch.data(), &low, sizeof low);
+  std::memcpy(scratch.data() + scratch.size() - sizeof high, &high, sizeof high);
+  busy_for(std::chrono::nanoseconds(g.parameter<uint64_t>()));
+  uint64_t low_after = 0;
+  uint64_t high_after = 0;
+  std::memcpy(&low_after, scratch.data(), sizeof low_after);
+  std::memcpy(&high_after, scratch.data() + scratch.size() - sizeof high_after, sizeof high_after);
+  g.binding<uint64_t>(2)[0] = low_after + high_after + metadata.scratch_bytes;
 }
 
-void next_stage(const hal::HostGroup& g) { g.binding<uint64_t>(1)[0] += g.binding<uint64_t>(0)[0]; }
+void next_stage_on_host(const hal::HostGroup& g) {
+  g.binding<uint64_t>(1)[0] += g.binding<uint64_t>(0)[0];
+}
+
+constexpr std::string_view kPtx = R"(.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry growing_scratch_launch(.param .u64 metadata, .param .u64 scratch, .param .u64 out,
+                                       .param .u64 nanoseconds)
+{
+	.reg .pred %p<2>;
+	.reg .b64 %rd<20>;
+	ld.param.u64 %rd1, [metadata];
+	ld.param.u64 %rd2, [scratch];
+	ld.param.u64 %rd3, [out];
+	ld.param.u64 %rd4, [nanoseconds];
+	cvta.to.global.u64 %rd1, %rd1;
+	cvta.to.global.u64 %rd2, %rd2;
+	cvta.to.global.u64 %rd3, %rd3;
+	ld.volatile.global.u64 %rd5, [%rd1];
+	ld.volatile.global.u64 %rd6, [%rd1+8];
+	add.s64 %rd7, %rd2, %rd6;
+	shl.b64 %rd8, %rd5, 1;
+	st.volatile.global.u64 [%rd2], %rd5;
+	st.volatile.global.u64 [%rd7+-8], %rd8;
+	mov.u64 %rd9, %globaltimer;
+BUSY:
+	mov.u64 %rd10, %globaltimer;
+	sub.s64 %rd11, %rd10, %rd9;
+	setp.lt.u64 %p1, %rd11, %rd4;
+	@%p1 bra BUSY;
+	ld.volatile.global.u64 %rd12, [%rd2];
+	ld.volatile.global.u64 %rd13, [%rd7+-8];
+	add.s64 %rd14, %rd12, %rd13;
+	add.s64 %rd15, %rd14, %rd6;
+	st.global.u64 [%rd3], %rd15;
+	ret;
+}
+.visible .entry growing_scratch_next_stage(.param .u64 result, .param .u64 total)
+{
+	.reg .b64 %rd<6>;
+	ld.param.u64 %rd1, [result];
+	ld.param.u64 %rd2, [total];
+	cvta.to.global.u64 %rd1, %rd1;
+	cvta.to.global.u64 %rd2, %rd2;
+	ld.global.u64 %rd3, [%rd1];
+	ld.global.u64 %rd4, [%rd2];
+	add.s64 %rd5, %rd3, %rd4;
+	st.global.u64 [%rd2], %rd5;
+	ret;
+}
+)";
+
+hal::CudaModule cuda_module(std::string entry_point) {
+  hal::CudaModule module;
+  const auto text = std::as_bytes(std::span(kPtx));
+  module.code.assign(text.begin(), text.end());
+  module.entry_point = std::move(entry_point);
+  module.threads = {1, 1, 1};
+  return module;
+}
+
+struct Kernels {
+  Ref<hal::Pipeline> launch;
+  Ref<hal::Pipeline> next_stage;
+};
+
+Kernels make_kernels(runtime::Context& context) {
+  const bool cuda = context.device()->info().module_form == hal::ModuleForm::cuda;
+  const auto make = [&](const char* name, hal::HostFunction on_host, uint32_t bindings,
+                        Bytes parameters) {
+    if (!cuda) return context.create_pipeline({name, std::move(on_host), bindings, parameters});
+    return context.create_pipeline(
+        {name, cuda_module(std::string("growing_scratch_") + name), bindings, parameters});
+  };
+  return {make("launch", launch_on_host, 3, 8_B), make("next_stage", next_stage_on_host, 2, {})};
+}
+
+Ref<hal::Device> open(const std::string& device) {
+  if (device == "cpu") return hal::CpuDevice::open({.queues = 2});
+  if (device == "cuda") return hal::CudaDevice::open({.queues = 2}).or_raise();
+  throw UsageError("workload 4 runs on cpu and cuda, and not on '" + device + "'");
+}
 
 class Heap {
  public:
@@ -94,12 +182,11 @@ uint64_t GrowingScratchResult::unasked_waits() const {
 }
 
 GrowingScratchResult run(const GrowingScratch& options) {
-  const auto context = runtime::Context::create(hal::CpuDevice::open({.queues = 2}));
+  const auto context = runtime::Context::create(open(options.device));
   const auto launches = context->new_stream({"launches", 0});
   const auto stages = context->new_stream({"next stage", 1});
-  const auto kernel =
-      context->create_pipeline({"launch", launch_kernel(options.kernel_time), 3, {}});
-  const auto stage = context->create_pipeline({"next stage", hal::HostFunction(next_stage), 2, {}});
+  const Kernels kernels = make_kernels(*context);
+  const auto nanoseconds = static_cast<uint64_t>(options.kernel_time.count());
   const auto total = stages->allocate(8_B, "total");
   stages->fill(Binding::of(total, Access::write), std::byte{});
 
@@ -118,15 +205,16 @@ GrowingScratchResult run(const GrowingScratch& options) {
     launches->upload(metadata, {}, std::as_bytes(std::span(&values, 1)));
     const auto out = launches->allocate(8_B, "result");
     launches->dispatch(
-        kernel,
+        kernels.launch,
         std::array{Binding::of(metadata, Access::read), Binding::of(scratch, Access::read_write),
                    Binding::of(out, Access::write)},
-        {}, {1, 1, 1});
+        hal::Parameters::of(nanoseconds), {1, 1, 1});
     launches->flush();
     // Binding the result makes the next stage wait for the launch, on the device.
     stages->dispatch(
-        stage, std::array{Binding::of(out, Access::read), Binding::of(total, Access::read_write)},
-        {}, {1, 1, 1});
+        kernels.next_stage,
+        std::array{Binding::of(out, Access::read), Binding::of(total, Access::read_write)}, {},
+        {1, 1, 1});
     stages->flush();
     expected_total += expected_result(i, needed);
     if (options.readback_every > 0 && (i + 1) % options.readback_every == 0) {
@@ -146,8 +234,9 @@ GrowingScratchResult run(const GrowingScratch& options) {
   return result;
 }
 
-sync::Duration host_cost_of_a_launch() {
+sync::Duration host_cost_of_a_launch(const std::string& device) {
   GrowingScratch idle;
+  idle.device = device;
   idle.launches = 20'000;
   run(idle);  // warm caches, clocks and the allocator of the process
   return sync::Duration(static_cast<int64_t>(run(idle).host_ns_per_launch()));

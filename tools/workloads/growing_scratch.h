@@ -12,6 +12,7 @@ namespace holdfast::workloads {
 // another queue. Nothing ever synchronises; every hundredth launch reads its result back.
 // (Quadrants PR 538.)
 struct GrowingScratch {
+  std::string device = "cpu";  // or "cuda"
   uint64_t launches = 10'000;  // each has two flushes: its own and the next stage's
   sync::Duration kernel_time{};
   uint64_t readback_every = 100;  // zero: never
@@ -35,10 +36,10 @@ struct GrowingScratchResult {
   uint64_t unasked_waits() const;
 };
 
-// Runs it in a Context of its own on a new CPU device.
+// Runs it in a Context of its own on a new device. Raises the reason where there is no such device.
 GrowingScratchResult run(const GrowingScratch& options);
 
 // The host's own cost of one launch, measured with a kernel that does nothing.
-sync::Duration host_cost_of_a_launch();
+sync::Duration host_cost_of_a_launch(const std::string& device = "cpu");
 
 }  // namespace holdfast::workloads
