@@ -12,42 +12,44 @@ using kernel::ArrayRef;
 using kernel::Dtype;
 
 constexpr uint32_t kThreads = 256;
-constexpr uint32_t kRows = 32;  // outputs of a threadgroup: four for each of its eight simdgroups
+
+// Outputs of a threadgroup: four for each of its eight simdgroups or, where threads are many, one.
+uint32_t rows_on(const hal::DeviceInfo& device) {
+  return device.thread_style == hal::ThreadStyle::many_weak ? 8 : 32;
+}
 
 // The sum of v over all threads of the group, for each of them.
 const char* const kHeader = R"(
-float group_sum(float v, threadgroup float* partial, uint lane, uint simdgroup, uint simdgroups) {
+float group_sum(float v, threadgroup float* partial, uint lane, uint simdgroup) {
   v = simd_sum(v);
   if (lane == 0) partial[simdgroup] = v;
   threadgroup_barrier(mem_flags::mem_threadgroup);
   float total = 0.0f;
-  for (uint i = 0; i < simdgroups; ++i) total += partial[i];
+  for (uint i = 0; i < SIMDGROUPS; ++i) total += partial[i];
   threadgroup_barrier(mem_flags::mem_threadgroup);
   return total;
 }
 )";
 
 const char* const kBody = R"(
-threadgroup float partial[32];
+threadgroup float partial[SIMDGROUPS];
 uint t = thread_index_in_threadgroup;
 uint lane = thread_index_in_simdgroup;
 uint simdgroup = simdgroup_index_in_threadgroup;
-uint simdgroups = simdgroups_per_threadgroup;
-uint threads = threads_per_threadgroup.x;
 
 float sum = 0.0f;
-for (uint i = t; i < N; i += threads) sum += float(x[i]);
-float mean = group_sum(sum, partial, lane, simdgroup, simdgroups) / float(N);
+for (uint i = t; i < N; i += 32 * SIMDGROUPS) sum += float(x[i]);
+float mean = group_sum(sum, partial, lane, simdgroup) / float(N);
 
 float squares = 0.0f;
-for (uint i = t; i < N; i += threads) {
+for (uint i = t; i < N; i += 32 * SIMDGROUPS) {
   float d = float(x[i]) - mean;
   squares += d * d;
 }
-float inverse = metal::rsqrt(group_sum(squares, partial, lane, simdgroup, simdgroups) / float(N) + eps);
+float inverse = metal::rsqrt(group_sum(squares, partial, lane, simdgroup) / float(N) + eps);
 
 // A simdgroup computes one output at a time.
-for (uint r = simdgroup; r < ROWS; r += simdgroups) {
+for (uint r = simdgroup; r < ROWS; r += SIMDGROUPS) {
   uint o = threadgroup_position_in_grid.x * ROWS + r;
   float acc = 0.0f;
   for (uint j = lane; j < N; j += 32) {
@@ -61,26 +63,25 @@ for (uint r = simdgroup; r < ROWS; r += simdgroups) {
 
 // One pass for both moments, and the affine part of the norm taken out of the product.
 const char* const kOtherBody = R"(
-threadgroup float partial[32];
+threadgroup float partial[SIMDGROUPS];
 uint t = thread_index_in_threadgroup;
 uint lane = thread_index_in_simdgroup;
 uint simdgroup = simdgroup_index_in_threadgroup;
-uint simdgroups = simdgroups_per_threadgroup;
 
 float first = float(x[0]);
 float sum = 0.0f;
 float squares = 0.0f;
-for (uint i = t; i < N; i += threads_per_threadgroup.x) {
+for (uint i = t; i < N; i += 32 * SIMDGROUPS) {
   float d = float(x[i]) - first;
   sum += d;
   squares += d * d;
 }
-sum = group_sum(sum, partial, lane, simdgroup, simdgroups) / float(N);
-squares = group_sum(squares, partial, lane, simdgroup, simdgroups) / float(N);
+sum = group_sum(sum, partial, lane, simdgroup) / float(N);
+squares = group_sum(squares, partial, lane, simdgroup) / float(N);
 float inverse = 1.0f / metal::sqrt(squares - sum * sum + eps);
 float mean = first + sum;
 
-for (uint r = simdgroup; r < ROWS; r += simdgroups) {
+for (uint r = simdgroup; r < ROWS; r += SIMDGROUPS) {
   uint o = threadgroup_position_in_grid.x * ROWS + r;
   float scaled = 0.0f;
   float shift = 0.0f;
@@ -114,9 +115,14 @@ Kernel fused_layer_norm_kernel(uint32_t width, bool second) {
 }
 
 FusedLayerNormRun::FusedLayerNormRun(runtime::Stream& stream, const FusedLayerNorm& options)
-    : options_(options) {
+    : options_(options),
+      first_(fused_layer_norm_kernel(options.width)),
+      second_(fused_layer_norm_kernel(options.width, options.two_sources)) {
   const uint32_t n = options.width;
-  if (n % kRows != 0) throw UsageError("the width must be a multiple of 32");
+  if (options_.rows == 0) options_.rows = rows_on(stream.context()->device()->info());
+  if (n % 32 != 0 || n % options_.rows != 0) {
+    throw UsageError("the width must be a multiple of 32, and of the rows of a threadgroup");
+  }
   const auto side = static_cast<int64_t>(n);
   const Dtype dtype = options.dtype;
   x_ = rounded(dtype, random_values(1, n));
@@ -137,7 +143,7 @@ FusedLayerNormRun::FusedLayerNormRun(runtime::Stream& stream, const FusedLayerNo
     weights.gamma = rounded(dtype, weights.gamma);
     weights.beta = rounded(dtype, random_values(10 * l + 4, n));
     weights.bias = rounded(dtype, random_values(10 * l + 5, n));
-    OnDevice layer;
+    Layer layer;
     if (options.sliced_weights) {
       layer.w = all_weights;
       layer.w.shape = {side, side};
@@ -155,23 +161,23 @@ FusedLayerNormRun::FusedLayerNormRun(runtime::Stream& stream, const FusedLayerNo
 }
 
 void FusedLayerNormRun::record(runtime::Stream& stream, kernel::KernelRuntime& kernels) {
-  const Kernel first = fused_layer_norm_kernel(options_.width);
-  const Kernel second = fused_layer_norm_kernel(options_.width, options_.two_sources);
-  const std::array<kernel::Constant, 3> constants{
-      {{"T", options_.dtype}, {"N", int64_t{options_.width}}, {"ROWS", int64_t{kRows}}}};
+  const std::array<kernel::Constant, 4> constants{{{"T", options_.dtype},
+                                                   {"N", int64_t{options_.width}},
+                                                   {"ROWS", int64_t{options_.rows}},
+                                                   {"SIMDGROUPS", int64_t{kThreads / 32}}}};
   const std::array<kernel::Param, 1> params{{{"eps", 1e-5F}}};
   Tensor x = input_;
   for (uint32_t l = 0; l < options_.layers; ++l) {
-    const OnDevice& layer = layers_[l];
+    const Layer& layer = layers_[l];
     Tensor y = make_tensor(stream, options_.dtype, {static_cast<int64_t>(options_.width)},
                            fmt::format("out{}", l));
     const std::array<ArrayRef, 5> inputs{x.ref(), layer.w.ref(), layer.gamma.ref(),
                                          layer.beta.ref(), layer.bias.ref()};
     const std::array<ArrayRef, 1> outputs{y.ref()};
-    kernels.launch(stream, l % 2 == 0 ? first : second,
+    kernels.launch(stream, l % 2 == 0 ? first_ : second_,
                    {.inputs = inputs,
                     .outputs = outputs,
-                    .grid = {options_.width / kRows * kThreads, 1, 1},
+                    .grid = {options_.width / options_.rows * kThreads, 1, 1},
                     .threadgroup = {kThreads, 1, 1},
                     .constants = constants,
                     .params = params,

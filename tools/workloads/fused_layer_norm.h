@@ -16,6 +16,7 @@ struct FusedLayerNorm {
   kernel::Dtype dtype = kernel::Dtype::float16;
   bool sliced_weights = false;  // all W are slices of one buffer
   bool two_sources = false;     // every second layer has another source under the same name
+  uint32_t rows = 0;            // outputs of a threadgroup; zero: what suits the device
 };
 
 struct LayerWeights {
@@ -35,15 +36,20 @@ class FusedLayerNormRun {
   // layers normalize what they get.
   double tolerance() const;
 
+  // What the layers read, for those who compute the same by other means.
+  struct Layer {
+    Tensor w, gamma, beta, bias;
+  };
+  const Tensor& input() const noexcept { return input_; }
+  const std::vector<Layer>& layers() const noexcept { return layers_; }
+
  private:
   FusedLayerNorm options_;
   std::vector<float> x_;
   std::vector<LayerWeights> weights_;
   Tensor input_;
-  struct OnDevice {
-    Tensor w, gamma, beta, bias;
-  };
-  std::vector<OnDevice> layers_;
+  std::vector<Layer> layers_;
+  Kernel first_, second_;
   Tensor last_;
 };
 

@@ -30,6 +30,9 @@ void check_layers(World& world, FusedLayerNorm options) {
 
 KERNEL_SCENARIO(mlx_3263_fused_layer_norm_fp16) { check_layers(world, {}); }
 KERNEL_SCENARIO(mlx_3263_fused_layer_norm_fp32) { check_layers(world, {.dtype = Dtype::float32}); }
+KERNEL_SCENARIO(mlx_3263_fused_layer_norm_an_output_for_each_simdgroup) {
+  check_layers(world, {.rows = 8});
+}
 KERNEL_SCENARIO(mlx_3263_weights_are_slices_of_one_buffer) {
   check_layers(world, {.sliced_weights = true});
 }

@@ -108,7 +108,7 @@ std::vector<uint32_t> random_pairs(uint64_t seed) {
 }  // namespace
 
 ParoQuantLayer::ParoQuantLayer(runtime::Stream& stream, const ParoQuant& options)
-    : options_(options) {
+    : options_(options), rotate_(rotate_kernel()), product_(product_kernel()) {
   const uint32_t d = options.channels;
   if (d % kGroup != 0 || options.outputs % kOutputsPerThreadgroup != 0 || options.rows == 0) {
     throw UsageError("channels come in groups of 128, outputs in fours, and there is a row");
@@ -140,13 +140,13 @@ ParoQuantLayer::ParoQuantLayer(runtime::Stream& stream, const ParoQuant& options
   const auto rotations = static_cast<int64_t>(options.rotations);
   const auto outputs = static_cast<int64_t>(options.outputs);
   const auto groups = static_cast<int64_t>(d / kGroup);
-  pairs_on_device_ = upload_words(stream, Dtype::int32, {rotations, half}, pairs_, "pairs");
-  cos_on_device_ = upload(stream, Dtype::float32, {rotations, half}, cos_, "cosine");
-  sin_on_device_ = upload(stream, Dtype::float32, {rotations, half}, sin_, "sine");
-  scale_on_device_ = upload(stream, Dtype::float32, {d}, scale_, "scale");
-  packed_on_device_ = upload_words(stream, Dtype::uint32, {outputs, d / 8}, packed_, "packed");
-  scales_on_device_ = upload(stream, Dtype::float32, {outputs, groups}, scales_, "scales");
-  biases_on_device_ = upload(stream, Dtype::float32, {outputs, groups}, biases_, "biases");
+  on_device_.pairs = upload_words(stream, Dtype::int32, {rotations, half}, pairs_, "pairs");
+  on_device_.cosine = upload(stream, Dtype::float32, {rotations, half}, cos_, "cosine");
+  on_device_.sine = upload(stream, Dtype::float32, {rotations, half}, sin_, "sine");
+  on_device_.scale = upload(stream, Dtype::float32, {d}, scale_, "scale");
+  on_device_.packed = upload_words(stream, Dtype::uint32, {outputs, d / 8}, packed_, "packed");
+  on_device_.scales = upload(stream, Dtype::float32, {outputs, groups}, scales_, "scales");
+  on_device_.biases = upload(stream, Dtype::float32, {outputs, groups}, biases_, "biases");
 }
 
 std::vector<float> ParoQuantLayer::input(Dtype dtype) const {
@@ -156,22 +156,33 @@ std::vector<float> ParoQuantLayer::input(Dtype dtype) const {
 
 ParoQuantLayer::Outputs ParoQuantLayer::record(runtime::Stream& stream,
                                                kernel::KernelRuntime& kernels, Dtype dtype) const {
+  return record(
+      stream, kernels,
+      upload(stream, dtype,
+             {static_cast<int64_t>(options_.rows), static_cast<int64_t>(options_.channels)},
+             input(dtype), "x"));
+}
+
+ParoQuantLayer::Outputs ParoQuantLayer::record(runtime::Stream& stream,
+                                               kernel::KernelRuntime& kernels,
+                                               const Tensor& x) const {
+  const Dtype dtype = x.dtype;
   const auto rows = static_cast<int64_t>(options_.rows);
   const auto d = static_cast<int64_t>(options_.channels);
   const uint32_t tile_rows = options_.rows <= 1 ? 1 : 4;
-  const Tensor x = upload(stream, dtype, {rows, d}, input(dtype), "x");
   Outputs result{
       make_tensor(stream, dtype, {rows, d}, "rotated"),
       make_tensor(stream, Dtype::float32, {rows, static_cast<int64_t>(options_.outputs)}, "y")};
 
-  const std::array<ArrayRef, 5> rotate_inputs{x.ref(), pairs_on_device_.ref(), cos_on_device_.ref(),
-                                              sin_on_device_.ref(), scale_on_device_.ref()};
+  const std::array<ArrayRef, 5> rotate_inputs{x.ref(), on_device_.pairs.ref(),
+                                              on_device_.cosine.ref(), on_device_.sine.ref(),
+                                              on_device_.scale.ref()};
   const std::array<ArrayRef, 1> rotated{result.rotated.ref()};
   const std::array<kernel::Constant, 4> rotate_constants{
       {{"T", dtype}, {"R", int64_t{tile_rows}}, {"D", d}, {"K", int64_t{options_.rotations}}}};
   const std::array<kernel::Param, 1> rotate_params{{{"rows", options_.rows}}};
   kernels.launch(
-      stream, rotate_kernel(),
+      stream, rotate_,
       {.inputs = rotate_inputs,
        .outputs = rotated,
        .grid = {(options_.rows + tile_rows - 1) / tile_rows * 64, options_.channels / kGroup, 1},
@@ -179,12 +190,12 @@ ParoQuantLayer::Outputs ParoQuantLayer::record(runtime::Stream& stream,
        .constants = rotate_constants,
        .params = rotate_params});
 
-  const std::array<ArrayRef, 4> product_inputs{result.rotated.ref(), packed_on_device_.ref(),
-                                               scales_on_device_.ref(), biases_on_device_.ref()};
+  const std::array<ArrayRef, 4> product_inputs{result.rotated.ref(), on_device_.packed.ref(),
+                                               on_device_.scales.ref(), on_device_.biases.ref()};
   const std::array<ArrayRef, 1> product{result.product.ref()};
   const std::array<kernel::Constant, 2> product_constants{
       {{"D", d}, {"OUT", int64_t{options_.outputs}}}};
-  kernels.launch(stream, product_kernel(),
+  kernels.launch(stream, product_,
                  {.inputs = product_inputs,
                   .outputs = product,
                   .grid = {options_.outputs / kOutputsPerThreadgroup * 128, options_.rows, 1},

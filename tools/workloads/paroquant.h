@@ -30,9 +30,11 @@ class ParoQuantLayer {
     Tensor rotated;  // in the input's dtype
     Tensor product;  // float32
   };
-  // Records both kernels; nothing is submitted.
+  // Records both kernels; nothing is submitted. With the stored input, which is uploaded; or with
+  // one that is on the device.
   Outputs record(runtime::Stream& stream, kernel::KernelRuntime& kernels,
                  kernel::Dtype dtype) const;
+  Outputs record(runtime::Stream& stream, kernel::KernelRuntime& kernels, const Tensor& x) const;
 
   // In double precision, from the stored input.
   std::vector<double> rotated_reference(kernel::Dtype dtype) const;
@@ -40,6 +42,13 @@ class ParoQuantLayer {
   // The largest relative errors that rounding explains: float arithmetic, and one rounding when the
   // rotated values are stored.
   static double tolerance(kernel::Dtype dtype);
+
+  // What both kernels read, for those who compute the same by other means.
+  struct Weights {
+    Tensor pairs, cosine, sine, scale;
+    Tensor packed, scales, biases;
+  };
+  const Weights& weights() const noexcept { return on_device_; }
 
  private:
   double weight(uint32_t output, uint32_t channel) const;
@@ -49,8 +58,8 @@ class ParoQuantLayer {
   std::vector<float> cos_, sin_, scale_;
   std::vector<uint32_t> packed_;  // [outputs, channels / 8]
   std::vector<float> scales_, biases_;
-  Tensor pairs_on_device_, cos_on_device_, sin_on_device_, scale_on_device_;
-  Tensor packed_on_device_, scales_on_device_, biases_on_device_;
+  Weights on_device_;
+  Kernel rotate_, product_;
 };
 
 }  // namespace holdfast::workloads
