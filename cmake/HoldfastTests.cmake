@@ -40,12 +40,16 @@ set_target_properties(holdfast_stub_cuda PROPERTIES CXX_VISIBILITY_PRESET hidden
 holdfast_set_warnings(holdfast_stub_cuda)
 holdfast_sanitize(holdfast_stub_cuda)
 list(APPEND holdfast_test_environment "HOLDFAST_STUB_CUDA=${PROJECT_BINARY_DIR}/libholdfast_stub_cuda.so")
-# What src/hal/cuda says of the driver, compared with the toolkit's header where there is one.
+# What src/hal/cuda says of the driver and of cuBLASLt, compared with the toolkit's headers where there
+# are some.
 find_path(HOLDFAST_CUDA_INCLUDE cuda.h HINTS ENV CUDA_HOME ENV CUDA_PATH /usr/local/cuda
   PATH_SUFFIXES include)
 mark_as_advanced(HOLDFAST_CUDA_INCLUDE)
 if(HOLDFAST_CUDA_INCLUDE)
   add_library(holdfast_cuda_abi OBJECT "${PROJECT_SOURCE_DIR}/tests/cuda_abi/cuda_abi.cc")
+  if(EXISTS "${HOLDFAST_CUDA_INCLUDE}/cublasLt.h")
+    target_sources(holdfast_cuda_abi PRIVATE "${PROJECT_SOURCE_DIR}/tests/cuda_abi/cublaslt_abi.cc")
+  endif()
   target_link_libraries(holdfast_cuda_abi PRIVATE holdfast_base)
   target_include_directories(holdfast_cuda_abi SYSTEM PRIVATE "${HOLDFAST_CUDA_INCLUDE}")
   holdfast_set_warnings(holdfast_cuda_abi)
@@ -186,7 +190,7 @@ target_link_libraries(holdfast_kernel_test PRIVATE SPIRV-Tools-static)
 add_dependencies(holdfast_kernel_test holdfast_kernel_child)
 holdfast_sources(array_tests TEST src/array)
 holdfast_add_test(holdfast_array_test holdfast_array ${array_tests})
-add_dependencies(holdfast_array_test holdfast_kernel_child)
+add_dependencies(holdfast_array_test holdfast_kernel_child holdfast_stub_cuda)
 file(GLOB workload_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/workloads/*_test.cc")
 holdfast_add_test(holdfast_workloads_test holdfast_workloads ${workload_tests})
 add_dependencies(holdfast_workloads_test holdfast_stub_cuda)

@@ -26,6 +26,7 @@ class WrappingDevice : public Device {
   CloseReport close(sync::Deadline deadline) override;
   Ref<Probe> probe() const override { return probe_; }
   KernelProfile* profile() const override { return inner_->profile(); }
+  MatrixProducts* matrix_products() override { return inner_->matrix_products(); }
 
   const Ref<Device>& inner() const noexcept { return inner_; }
 

@@ -5,9 +5,10 @@
 #include "holdfast/testing/stub_cuda/interface.h"
 
 // NVIDIA's driver without a GPU: libholdfast_stub_cuda.so has the entry points that
-// src/hal/cuda/cuda_api.h asks for, and does in host memory what they say. Give stub_cuda_path() to
-// CudaOptions::driver or CudaApi::load. Linking this makes every violation that the stub reports a
-// failure of the test that runs, unless the test takes it.
+// src/hal/cuda/cuda_api.h asks for, and does in host memory what they say; those of cublaslt_api.h
+// too. Give stub_cuda_path() to CudaOptions::driver or CudaApi::load, and, where matrix products
+// are wanted, to CudaOptions::matrix_library. Linking this makes every violation that the stub
+// reports a failure of the test that runs, unless the test takes it.
 
 namespace holdfast::testing {
 

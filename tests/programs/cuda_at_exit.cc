@@ -83,6 +83,8 @@ struct Owned {
   hf::Ref<hal::Pipeline> kernel;
   hf::Ref<hal::Allocation> data;
   hf::Ref<hal::Allocation> staging;
+  hf::Ref<hal::Allocation> squared;
+  hal::MatrixProducts::Way square{};  // 4 x 4, of data
   hf::Ref<hal::HostTimeline> gate;
   std::vector<hal::Point> points;
 };
@@ -90,6 +92,7 @@ struct Owned {
 Owned open() {
   hal::CudaOptions options;
   options.driver = stub_path();
+  options.matrix_library = stub_path();
   options.queues = 2;
   options.close_bound = std::chrono::milliseconds(50);
   Owned owned;
@@ -107,11 +110,16 @@ Owned open() {
   };
   owned.data = memory(hal::MemoryKind::device);
   owned.staging = memory(hal::MemoryKind::upload);
+  owned.squared = memory(hal::MemoryKind::device);
+  owned.square =
+      owned.device->matrix_products()
+          ->find({.rows = 4, .columns = 4, .depth = 4, .a = {.pitch = 4}, .b = {.pitch = 4}})
+          .value();
   owned.gate = owned.device->create_host_timeline("gate").or_raise();
   return owned;
 }
 
-// Long enough to be a graph.
+// Long enough to be a graph; on the second queue, with a product of the library.
 hf::Result<hal::Point> submit(Owned& owned, size_t queue, std::vector<hal::Wait> waits = {}) {
   hal::CommandList list(owned.device->info(), "at exit");
   list.copy(owned.staging, {{}, hf::Bytes{64}}, owned.data, {{}, hf::Bytes{64}});
@@ -119,6 +127,14 @@ hf::Result<hal::Point> submit(Owned& owned, size_t queue, std::vector<hal::Wait>
     list.barrier();
     list.dispatch(owned.kernel, std::array{hal::Binding::of(owned.data, hal::Access::read_write)},
                   {}, {1, 1, 1});
+  }
+  if (queue == 1) {
+    list.barrier();
+    list.native(owned.square.callback,
+                std::array{hal::Binding::of(owned.data, hal::Access::read),
+                           hal::Binding::of(owned.data, hal::Access::read),
+                           hal::Binding::of(owned.squared, hal::Access::write)},
+                "square");
   }
   return owned.device->queues()[queue]->submit(list, std::move(waits));
 }

@@ -9,6 +9,7 @@
 #include "holdfast/hal/device_info.h"
 #include "holdfast/hal/host_timeline.h"
 #include "holdfast/hal/kernel_profile.h"
+#include "holdfast/hal/matrix_products.h"
 #include "holdfast/hal/program.h"
 #include "holdfast/hal/queue.h"
 
@@ -85,6 +86,10 @@ class Device : public RefCounted {
 
   // Measures how long kernels run; null if the device cannot.
   virtual KernelProfile* profile() const { return nullptr; }
+
+  // The device's library of matrix products, loaded by the first call; null where there is none.
+  // Lives as long as the device.
+  virtual MatrixProducts* matrix_products() { return nullptr; }
 
   // None while the device works; otherwise why it is lost or closed.
   virtual Failure lost() const = 0;

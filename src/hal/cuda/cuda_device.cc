@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "holdfast/base/log.h"
+#include "holdfast/hal/cuda/cuda_products.h"
 #include "holdfast/hal/cuda/cuda_queue.h"
 #include "holdfast/hal/cuda/cuda_resources.h"
 #include "holdfast/hal/program.h"
@@ -74,7 +76,10 @@ Result<Ref<CudaDevice>> CudaDevice::open(const CudaOptions& options) {
 
 CudaDevice::CudaDevice(DeviceInfo info, const CudaOptions& options, std::shared_ptr<CudaCore> core)
     : GpuDevice(std::move(info), core, options.immediate, options.close_bound),
-      core_(std::move(core)) {}
+      core_(std::move(core)),
+      matrix_library_(options.matrix_library || !options.driver.empty()
+                          ? options.matrix_library
+                          : std::optional(std::string())) {}
 
 CudaDevice::~CudaDevice() { end(); }
 
@@ -148,6 +153,23 @@ Failure CudaDevice::make_native_wait(void* native_stream, const Point& point) {
   return core_->make_wait(static_cast<cu::CUstream>(native_stream),
                           static_cast<const CudaProgress&>(timeline->progress()), point.value.value,
                           "a CUstream cannot wait for a list");
+}
+
+MatrixProducts* CudaDevice::matrix_products() {
+  if (const auto known = products_.lock(); known->asked) return known->found.get();
+  Products products{true, nullptr};
+  if (matrix_library_) {
+    // No lock is held meanwhile; whoever comes first stays.
+    const Result<std::shared_ptr<CudaProducts>> opened =
+        while_open([&] { return CudaProducts::open(core_, *matrix_library_); });
+    if (opened) products.found = opened.value();
+    logging::note(logging::Topic::device, "device '{}': matrix products are {}", info().name,
+                  opened ? "those of " + products.found->describe()
+                         : "our own: " + opened.failure().message());
+  }
+  const auto known = products_.lock();
+  if (!known->asked) std::swap(*known, products);
+  return known->found.get();
 }
 
 KernelProfile* CudaDevice::profile() const { return &core_->profiler.profile(); }

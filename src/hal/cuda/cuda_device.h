@@ -5,12 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "holdfast/base/sync/mutex.h"
 #include "holdfast/hal/devices.h"
 #include "holdfast/hal/gpu/gpu_device.h"
 
 namespace holdfast::hal {
 
 class CudaCore;
+class CudaProducts;
 
 struct CudaOptions {
   // Which GPU: its index ("0"), a part of its name ("h200"), or empty for the first.
@@ -21,6 +23,9 @@ struct CudaOptions {
   std::optional<uint32_t> copy_queues{};
   // The driver's library: see CudaApi::load.
   std::string driver{};
+  // The library of matrix products: see CublasLtApi::load. Unset: as if empty, unless `driver`
+  // names one; such a driver comes with no library.
+  std::optional<std::string> matrix_library{};
   // Off: as with a driver that has no stream memory operations.
   bool stream_memory_operations = true;
   // Off: every list is launched command by command.
@@ -63,6 +68,9 @@ class CudaDevice final : public GpuDevice {
   Failure make_native_wait(void* native_stream, const Point& point) override;
 
   KernelProfile* profile() const override;
+  // cuBLASLt, if there is one that works here. HOLDFAST_LOG=device says which, or why there is
+  // none.
+  MatrixProducts* matrix_products() override;
 
   // The CUcontext, for users of `native` commands and of other libraries. Valid while the device is
   // open.
@@ -70,7 +78,14 @@ class CudaDevice final : public GpuDevice {
 
  private:
   CudaDevice(DeviceInfo info, const CudaOptions& options, std::shared_ptr<CudaCore> core);
+
+  struct Products {
+    bool asked = false;
+    std::shared_ptr<CudaProducts> found;  // null: there are none
+  };
   std::shared_ptr<CudaCore> core_;
+  const std::optional<std::string> matrix_library_;  // unset: none
+  sync::Guarded<Products> products_;
 };
 
 // "cuda:0", ...; those that cannot be used say why, and one line says why there are none and how to

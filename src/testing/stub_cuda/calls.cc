@@ -1,9 +1,11 @@
 #include "holdfast/testing/stub_cuda/calls.h"
 
+#include <algorithm>
 #include <cstring>
 #include <new>
 
 #include "holdfast/base/sync/process.h"
+#include "holdfast/hal/cuda/cublaslt_api.h"
 
 // How callers find entry points, and what happens around each of them.
 
@@ -23,33 +25,18 @@ constexpr const char* kNames[] = {
 #undef HOLDFAST_STUB_NAME
 };
 
+constexpr std::string_view kBlasNames[] = {
+#define HOLDFAST_STUB_NAME(name, result, parameters) #name,
+    HOLDFAST_CUBLASLT_CALLS(HOLDFAST_STUB_NAME)
+#undef HOLDFAST_STUB_NAME
+};
+
 bool ends_contexts(CUresult result) {
   return (result >= CUDA_ERROR_ILLEGAL_ADDRESS && result <= CUDA_ERROR_LAUNCH_FAILED &&
           result != CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES &&
           result != CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED &&
           result != CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED) ||
          result == CUDA_ERROR_ECC_UNCORRECTABLE || result == CUDA_ERROR_UNKNOWN;
-}
-
-// Counts the call; what a test planned for it.
-CUresult planned_failure(const char* name) {
-  const Held held;
-  ++held->calls[name];
-  if (held->has_shut_down) return CUDA_ERROR_DEINITIALIZED;
-  const auto plans = held->failing.find(name);
-  if (plans == held->failing.end()) return CUDA_SUCCESS;
-  CUresult result = CUDA_SUCCESS;
-  for (Failing& plan : plans->second) {
-    if (plan.first > 1) {
-      --plan.first;
-    } else if (plan.times > 0) {
-      --plan.times;
-      result = plan.result;
-    }
-  }
-  std::erase_if(plans->second, [](const Failing& plan) { return plan.times == 0; });
-  if (ends_contexts(result)) fault_all(*held, result);
-  return result;
 }
 
 template <Call kCall, auto kFunction>
@@ -117,7 +104,29 @@ bool is_fork() {
   return sync::fork_generation() != loaded_in;
 }
 
-bool is_call(std::string_view name) { return find_call(name) != nullptr; }
+bool is_call(std::string_view name) {
+  return find_call(name) != nullptr || std::ranges::find(kBlasNames, name) != std::end(kBlasNames);
+}
+
+CUresult planned_failure(const char* name) {
+  const Held held;
+  ++held->calls[name];
+  if (held->has_shut_down) return CUDA_ERROR_DEINITIALIZED;
+  const auto plans = held->failing.find(name);
+  if (plans == held->failing.end()) return CUDA_SUCCESS;
+  CUresult result = CUDA_SUCCESS;
+  for (Failing& plan : plans->second) {
+    if (plan.first > 1) {
+      --plan.first;
+    } else if (plan.times > 0) {
+      --plan.times;
+      result = plan.result;
+    }
+  }
+  std::erase_if(plans->second, [](const Failing& plan) { return plan.times == 0; });
+  if (ends_contexts(result)) fault_all(*held, result);
+  return result;
+}
 
 }  // namespace holdfast::stub_cuda
 

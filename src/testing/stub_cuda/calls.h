@@ -17,7 +17,11 @@ HOLDFAST_CUDA_CALLS(HOLDFAST_STUB_DECLARE)
 // Whether the process is a child of the one that loaded the library.
 bool is_fork();
 
-// Whether there is an entry point of this name.
+// Counts a call of an entry point, and says what it returns if a test has planned that. The
+// driver's answer once it has shut down.
+CUresult planned_failure(const char* name);
+
+// Whether there is an entry point of this name, also of cuBLASLt.
 bool is_call(std::string_view name);
 
 }  // namespace holdfast::stub_cuda

@@ -114,6 +114,8 @@ class Control final : public StubControl {
     count("pool", held->pools);
     count("graph", held->graphs);
     count("executable graph", held->execs);
+    count("cuBLASLt handle", held->blas);
+    kinds["cuBLASLt descriptor"] += held->blas_descriptors;
     for (const auto& [begin, memory] : held->memory) {
       if (!current.contains(memory->context.get()) || memory->free_asked) continue;
       ++kinds[memory->kind == MemoryOf::device ? "device memory"

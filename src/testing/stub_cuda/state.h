@@ -20,6 +20,7 @@
 #include "holdfast/base/sync/annotations.h"
 #include "holdfast/base/sync/condition.h"
 #include "holdfast/base/sync/mutex.h"
+#include "holdfast/hal/cuda/cublaslt_api.h"
 #include "holdfast/hal/cuda/cuda_api.h"
 #include "holdfast/testing/stub_cuda/arena.h"
 #include "holdfast/testing/stub_cuda/interface.h"
@@ -176,6 +177,12 @@ struct Pool {
   int device = 0;
 };
 
+// A handle of cuBLASLt.
+struct Blas {
+  std::shared_ptr<Context> context;
+  size_t users = 0;  // products in flight
+};
+
 struct Graph;
 struct GraphNode;
 struct GraphExec;
@@ -212,6 +219,8 @@ struct State {
   Handles<Graph, CUgraph> graphs{0x57};
   Handles<GraphNode, CUgraphNode> nodes{0x58};
   Handles<GraphExec, CUgraphExec> execs{0x59};
+  Handles<Blas, hal::lt::cublasLtHandle_t> blas{0x5a};
+  size_t blas_descriptors = 0;
   std::map<uintptr_t, std::shared_ptr<Allocation>> memory;  // by begin
   std::map<uintptr_t, Freed> freed;                         // by begin
   std::shared_ptr<Arena> arena;                             // that memory is cut from now
