@@ -53,12 +53,23 @@ struct SubmitLimits {
 // EnvironmentError for other values.
 std::optional<ThreadStyle> thread_style_from_environment();
 
+// Who computes matrix products.
+enum class MatmulBy : uint8_t {
+  own,      // kernels of Holdfast
+  library,  // the device's own library (cuBLASLt), however small the product, if it takes it
+};
+// What HOLDFAST_MATMUL names ("own" or "library"); none if it is not set. EnvironmentError for
+// other values.
+std::optional<MatmulBy> matmul_from_environment();
+
 struct DeviceOptions {
   RuntimeOptions runtime = RuntimeOptions::from_environment();
   KernelOptions kernels{};
   SubmitLimits submit{};
   // The kind of threads that operations choose their bodies for. None: the device's own.
   std::optional<ThreadStyle> thread_style = thread_style_from_environment();
+  // None: the device's library, where it has one, for products that are worth it.
+  std::optional<MatmulBy> matmul = matmul_from_environment();
 };
 
 // A device and everything that arrays on it need: memory, compiled kernels, streams. A handle:

@@ -11,6 +11,7 @@
 #include "holdfast/kernel.h"
 
 namespace holdfast::array {
+class MatrixLibrary;
 class NodeRecorder;
 class Transfer;
 }  // namespace holdfast::array
@@ -129,6 +130,7 @@ class Encoder {
   const DeviceInfo& device() const noexcept;
 
  private:
+  friend class array::MatrixLibrary;
   friend class array::NodeRecorder;
   friend class array::Transfer;
   explicit Encoder(array::NodeRecorder& recorder) noexcept : recorder_(recorder) {}

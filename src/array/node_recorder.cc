@@ -241,6 +241,16 @@ hal::Binding NodeRecorder::bind(const Operand& operand, hal::Access access) cons
   return hal::Binding::of(operand.memory_, bytes_of(operand, operand.size()), access);
 }
 
+hal::Binding NodeRecorder::bind_reached(const Operand& operand, hal::Access access) const {
+  if (access != hal::Access::read) check_writable(operand);
+  const Reach reached = reach(operand.layout());
+  const Bytes element = size_of(operand.dtype());
+  return hal::Binding::of(operand.memory_,
+                          {element * static_cast<uint64_t>(reached.first),
+                           element * static_cast<uint64_t>(reached.last - reached.first + 1)},
+                          access);
+}
+
 std::string_view NodeRecorder::label() const noexcept {
   return node_->label().empty() ? node_->operation().name() : std::string_view(node_->label());
 }

@@ -46,6 +46,7 @@ class NodeRecorder {
 
  private:
   friend class holdfast::Encoder;
+  friend class MatrixLibrary;
   friend class Transfer;
   class Cleanup;
 
@@ -67,6 +68,8 @@ class NodeRecorder {
   // returns, not committed with the transaction.
   void transfer();
   hal::Binding bind(const Operand& operand, hal::Access access) const;
+  // All bytes from the first to the last that the operand reaches; it has elements.
+  hal::Binding bind_reached(const Operand& operand, hal::Access access) const;
   void count(const Operand& written);
   // Whether a command of this node has written to one of them before.
   bool has_written(std::span<const Operand> operands) const noexcept;

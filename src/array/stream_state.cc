@@ -15,6 +15,13 @@ std::optional<hal::ThreadStyle> thread_style_from_environment() {
   return *chosen == 0 ? hal::ThreadStyle::few_strong : hal::ThreadStyle::many_weak;
 }
 
+std::optional<MatmulBy> matmul_from_environment() {
+  constexpr std::array<std::string_view, 2> kWords{"own", "library"};
+  const std::optional<size_t> chosen = env::choice("HOLDFAST_MATMUL", kWords);
+  if (!chosen) return std::nullopt;
+  return *chosen == 0 ? MatmulBy::own : MatmulBy::library;
+}
+
 }  // namespace holdfast
 
 namespace holdfast::array {
@@ -31,7 +38,8 @@ DeviceState::DeviceState(Ref<hal::Device> device, DeviceOptions options)
     : context(runtime::Context::create(std::move(device), options.runtime)),
       kernels(context, std::move(options.kernels)),
       name(context->device()->info().name),
-      info(with_style(context->device()->info(), options.thread_style)) {
+      info(with_style(context->device()->info(), options.thread_style)),
+      matmul(options.matmul) {
   set_submit_limits(options.submit);
 }
 

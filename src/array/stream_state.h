@@ -21,6 +21,7 @@ class DeviceState final : public RefCounted {
   kernel::KernelRuntime kernels;
   std::string name;
   const hal::DeviceInfo info;  // the device's, with the thread style that the options force
+  const std::optional<MatmulBy> matmul;
 
   // Counted by evaluations.
   std::atomic<uint64_t> nodes_recorded{0};

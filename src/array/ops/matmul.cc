@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "holdfast/array/ops/matmul_kernels.h"
+#include "holdfast/array/ops/matrix_library.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/ops.h"
@@ -79,6 +80,7 @@ struct Matrices {
     std::swap(rows, columns);
     std::swap(down, right);
   }
+  Operand plain() const { return operand.with_layout(layout()); }
   Operand bound() const { return array::as_bits(operand).with_layout(layout()); }
   bool is_half() const { return array::is_half(operand); }
 };
@@ -260,8 +262,11 @@ void array::record_matmul(Encoder& encoder, const Operand& left, const Operand& 
     encoder.fill_elements(out, scalar_of(0.0, out.dtype()));
     return;
   }
+  MatrixLibrary library(encoder, left, right, out);
   const auto matrices = [&](const Operand& in) {
-    return Matrices(in.layout().has_negative_strides() ? encoder.contiguous(in) : in, batch);
+    const bool as_it_lies = !in.layout().has_negative_strides() &&
+                            (!library || MatrixLibrary::layout_of(in).has_value());
+    return Matrices(as_it_lies ? in : encoder.contiguous(in), batch);
   };
   Matrices a = matrices(left);
   Matrices b = matrices(right);
@@ -277,6 +282,7 @@ void array::record_matmul(Encoder& encoder, const Operand& left, const Operand& 
   collapse(batches);
   a.batch = batches[0];
   b.batch = batches[1];
+  if (library.record(a.plain(), b.plain(), out)) return;
   const int64_t products = a.rows * b.columns * a.columns;
   const int64_t shorter = std::min(a.rows, b.columns);
   if (is_many_weak(encoder)) {
