@@ -7,8 +7,11 @@
 #include "holdfast/array/ops/both_styles_test.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
+#include "holdfast/base/sync/thread.h"
 #include "holdfast/creation.h"
+#include "holdfast/eval.h"
 #include "holdfast/ops.h"
+#include "holdfast/stream.h"
 
 namespace holdfast {
 namespace {
@@ -149,16 +152,20 @@ TEST_P(MatmulTest, batches_are_broadcast) {
     const Array a2 =
         array_of({many.begin(), many.begin() + 2 * s.m * s.k}, {2, 1, s.m, s.k}, float32);
     const Array b3 = array_of({bs.begin(), bs.begin() + 3 * s.k * s.n}, {3, s.k, s.n}, float32);
-    const std::vector<double> got = values_of(matmul(a2, b3));
-    const auto size = static_cast<size_t>(s.m * s.n);
-    ASSERT_EQ(got.size(), 6 * size);
+    Product each;
     for (int64_t i = 0; i < 2; ++i) {
       for (int64_t j = 0; j < 3; ++j) {
-        const std::vector<double> wanted = values_of(matmul(index(index(a2, i), 0), index(b3, j)));
-        const auto at = static_cast<std::ptrdiff_t>(static_cast<size_t>(i * 3 + j) * size);
-        EXPECT_TRUE(std::equal(wanted.begin(), wanted.end(), got.begin() + at)) << i << j;
+        const auto part = [](const std::vector<double>& all, int64_t at, int64_t size) {
+          return std::vector<double>(all.begin() + at * size, all.begin() + (at + 1) * size);
+        };
+        const Product pair = product_of(part(many, i, s.m * s.k), part(bs, j, s.k * s.n),
+                                        {.m = s.m, .k = s.k, .n = s.n});
+        each.values.insert(each.values.end(), pair.values.begin(), pair.values.end());
+        each.magnitudes.insert(each.magnitudes.end(), pair.magnitudes.begin(),
+                               pair.magnitudes.end());
       }
     }
+    expect_product(matmul(a2, b3), each, s.k, "each with each");
   }
 }
 
@@ -190,6 +197,37 @@ TEST_P(MatmulTest, nan_and_infinity_reach_their_own_rows_alone) {
     for (size_t i = 0; i < got.size(); ++i) {
       ASSERT_EQ(std::isnan(got[i]), static_cast<int64_t>(i) / n == 2) << n << " " << i;
     }
+  }
+}
+
+// Long sums of few elements, which libraries part and keep in a workspace.
+TEST(Matmul, many_threads_and_streams_multiply_at_once) {
+  constexpr int64_t kDepth = 4096;
+  const auto numbers = [](int64_t salt) {
+    std::vector<double> all;
+    for (int64_t i = 0; i < 32 * kDepth; ++i) all.push_back(static_cast<double>((i + salt) % 5));
+    return all;
+  };
+  const Array a = array_of(numbers(1), {32, kDepth}, float32);
+  const Array b = array_of(numbers(2), {kDepth, 32}, float32);
+  // Exact, so the same whoever adds it up.
+  const std::vector<double> wanted =
+      product_of(numbers(1), numbers(2), {.m = 32, .k = kDepth, .n = 32}).values;
+  eval(a, b);
+  std::vector<std::vector<Array>> results(4);
+  std::vector<sync::Thread> threads;
+  for (std::vector<Array>& mine : results) {
+    threads.emplace_back("multiplies", [&] {
+      const Stream stream = default_device().new_stream();
+      for (int i = 0; i < 8; ++i) {
+        mine.push_back(matmul(a, b, stream));
+        async_eval(mine.back());
+      }
+    });
+  }
+  for (sync::Thread& thread : threads) thread.join();
+  for (const std::vector<Array>& all : results) {
+    for (const Array& one : all) ASSERT_EQ(values_of(one), wanted);
   }
 }
 
