@@ -94,6 +94,11 @@ class CudaCore final : public GpuCore {
   // Of buffers given out; imports are not counted.
   mutable std::atomic<uint64_t> used_bytes{0};
 
+  // Changes whenever memory that the driver knew is about to be freed, or to become unknown to it.
+  // An executable graph whose copies or fills were set before must not be launched any more: the
+  // driver has looked up their memory, and an address that is given out again is other memory.
+  uint64_t memory_generation() const noexcept { return memory_generation_.load(); }
+
   mutable CudaProfiler profiler;
 
   // Passes a driver's answer on. None for success. After an answer that says that the device or its
@@ -131,6 +136,8 @@ class CudaCore final : public GpuCore {
   };
   Result<Memory> allocate(Bytes size, MemoryKind kind, std::string_view what);
   void free(const Memory& memory) noexcept;
+  // Of an import that ends: what it was made from may go.
+  void forget_import() noexcept { memory_generation_.fetch_add(1); }
   // Memory of this GPU, for the device to use where it is; there is nothing to end.
   Result<Memory> import_address(cu::CUdeviceptr address, Bytes size, std::string_view what) const;
 
@@ -156,6 +163,7 @@ class CudaCore final : public GpuCore {
   void free_kept_pinned(Bytes most) noexcept;
   void forget_mark(const CudaProgress& progress) noexcept;
 
+  std::atomic<uint64_t> memory_generation_{0};
   bool retained_ = false;
   cu::CUstream memory_stream_ = nullptr;
   cu::CUmemoryPool pool_ = nullptr;

@@ -88,6 +88,7 @@ bool can_be_graph(const CudaWork& work) {
 Result<std::unique_ptr<CudaGraph>> CudaGraph::create(const std::shared_ptr<CudaCore>& core,
                                                      const CudaWork& work) {
   std::unique_ptr<CudaGraph> made(new CudaGraph(core));
+  made->generation_ = core->memory_generation();
   if (Failure failure = made->build(work)) return failure;
   return made;
 }
@@ -150,6 +151,7 @@ Failure CudaGraph::add_node(const CudaWork& work, const Command& command, bool b
   const cu::Calls& cu = core()->cu;
   Node& node = nodes_.emplace_back();
   node.kind = command.kind;
+  has_transfers_ = has_transfers_ || command.kind != CommandKind::dispatch;
   node.begins_wave = begins_wave;
   node.first = words_.size();
   node.count = words_of(command);
@@ -344,6 +346,9 @@ void CudaGraphs::make_room(const GpuTimeline& timeline, size_t nodes) {
 
 CudaGraphs::Entries::iterator CudaGraphs::take(const CudaWork& work, const GpuTimeline& timeline) {
   const uint64_t shape_hash = work.commands().shape_hash();
+  // Where memory comes and goes with every list, a new executable for each would cost more than
+  // launches.
+  if (drop_outdated(shape_hash, timeline)) return entries_.end();
   size_t in_flight = 0;  // that are or may be of this shape
   for (const bool asked : {false, true}) {
     in_flight = 0;
@@ -392,6 +397,18 @@ bool CudaGraphs::launch(const CudaWork& work, cu::CUstream stream, const GpuTime
   entry->last_used = ++uses_;
   ++counts_.launched;
   return true;
+}
+
+bool CudaGraphs::drop_outdated(uint64_t shape_hash, const GpuTimeline& timeline) {
+  const size_t dropped = std::erase_if(entries_, [&](const Entry& entry) {
+    if (entry.shape_hash != shape_hash || !entry.graph->is_outdated() ||
+        !timeline.was_seen(entry.value)) {
+      return false;
+    }
+    nodes_ -= entry.graph->nodes();
+    return true;
+  });
+  return dropped > 0;
 }
 
 void CudaGraphs::discard(Entries::iterator entry) {

@@ -29,13 +29,18 @@ class CudaGraph final : private CudaObject {
   size_t nodes() const noexcept { return nodes_.size(); }
   // Whether somebody could still ask for each of its kernels.
   bool is_wanted() const noexcept;
+  // Whether memory that its copies or fills had may be gone: CudaCore::memory_generation.
+  bool is_outdated() const noexcept {
+    return has_transfers_ && generation_ != core()->memory_generation();
+  }
 
   enum class Outcome : uint8_t {
     set,
     other_shape,  // the work has other commands, kernels or waves
     refused       // by the driver: the graph is unusable
   };
-  // Gives the nodes what the work binds; only nodes for which something has changed.
+  // Gives the nodes what the work binds; only nodes for which something has changed. Not of an
+  // outdated graph.
   Outcome set(const CudaWork& work);
   Failure launch(cu::CUstream stream, const CudaWork& work);
 
@@ -76,6 +81,8 @@ class CudaGraph final : private CudaObject {
   std::vector<Node> nodes_;
   std::vector<uint64_t> words_;  // what the executable has, node by node
   bool refused_ = false;         // what it has is not known
+  bool has_transfers_ = false;
+  uint64_t generation_ = 0;  // of memory, when it was made
   std::vector<KeptResource> kernels_;
 };
 
@@ -111,6 +118,8 @@ class CudaGraphs {
   Entries::iterator take(const CudaWork& work, const GpuTimeline& timeline);
   Entries::iterator make(const CudaWork& work, const GpuTimeline& timeline);
   void discard(Entries::iterator entry);
+  // Of the shape, idle ones. Whether there were any.
+  bool drop_outdated(uint64_t shape_hash, const GpuTimeline& timeline);
   bool was_seen_before(uint64_t hash);
   void make_room(const GpuTimeline& timeline, size_t nodes);
 

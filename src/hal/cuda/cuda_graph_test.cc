@@ -92,6 +92,37 @@ TEST_F(CudaGraphTest, a_shape_is_learned_at_the_second_list_and_hit_afterwards) 
   EXPECT_EQ(read(data), StubWords{expected});
 }
 
+// The driver looks memory up when a node is set; another at the same address is not it.
+TEST_F(CudaGraphTest, an_executable_with_copies_does_not_outlive_memory_that_it_had) {
+  alignas(4096) static std::array<uint32_t, 1024> page{};
+  const auto data = uploaded({0, 0, 0, 0});
+  constexpr uint32_t kRounds = 8;
+  for (uint32_t round = 1; round <= kRounds; ++round) {
+    page.fill(round);
+    {
+      const auto imported = Allocation::whole(
+          device().import_buffer({page.data(), {sizeof(page)}, {}, "page"}).or_raise());
+      CommandList work = list("copies");
+      for (uint64_t i = 0; i < 4; ++i) {
+        work.copy(imported, {{4 * i}, 4_B}, data, {{4 * i}, 4_B});
+      }
+      run(std::move(work));
+    }
+    EXPECT_EQ(read(data), StubWords(4, round));
+    EXPECT_EQ(stub().violations(), std::vector<std::string>{});
+  }
+  EXPECT_GT(launched(), 0U);
+}
+
+TEST_F(CudaGraphTest, an_executable_of_kernels_alone_does_not_mind_what_memory_goes) {
+  const auto data = uploaded({1});
+  for (int i = 0; i < 6; ++i) {
+    (void)uploaded({7});  // freed with its buffer
+    run(chain(data));
+  }
+  EXPECT_EQ(made(), 1U);
+}
+
 TEST_F(CudaGraphTest, each_queue_has_executables_of_its_own) {
   const auto a = uploaded({1});
   const auto b = uploaded({1});
@@ -255,21 +286,24 @@ TEST_F(CudaGraphTest, replays_of_a_program_share_an_executable) {
 TEST_F(CudaGraphTest, copies_from_the_host_and_from_the_device_are_different_shapes) {
   const auto device_memory = uploaded(StubWords(4, 7));
   const auto host_memory = words(4, "host", MemoryKind::upload);
-  const auto target = words(4, "target");
   std::memset(host_memory->host_pointer(), 3, 16);
+  std::vector<Ref<Allocation>> targets;
   for (int i = 0; i < 6; ++i) {
     auto work = list("copies");
     const auto& from = i % 2 == 0 ? device_memory : host_memory;
+    const auto& target = targets.emplace_back(words(4, "target"));
     work.copy(from, {{}, 16_B}, target, {{}, 16_B});
     for (int k = 0; k < 3; ++k) {
       work.barrier();
       affine(work, target, 1, 1);
     }
     run(std::move(work));
-    EXPECT_EQ(read(target), StubWords(4, i % 2 == 0 ? 10 : 0x03030306));
   }
   EXPECT_EQ(made(), 2U);
   EXPECT_EQ(launched(), 4U);
+  for (size_t i = 0; i < 6; ++i) {
+    EXPECT_EQ(read(targets[i]), StubWords(4, i % 2 == 0 ? 10 : 0x03030306));
+  }
 }
 
 // Executables in flight

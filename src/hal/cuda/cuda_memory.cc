@@ -75,6 +75,7 @@ Result<CudaCore::Memory> CudaCore::allocate_pinned(Bytes size, std::string_view 
 }
 
 void CudaCore::free(const Memory& memory) noexcept {
+  memory_generation_.fetch_add(1);
   if (memory.host == nullptr) {
     (void)cu.cuMemFreeAsync(memory.address, memory_stream_);
     return;

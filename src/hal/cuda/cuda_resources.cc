@@ -112,6 +112,7 @@ CudaBuffer::~CudaBuffer() {
 void CudaBuffer::destroy_native() noexcept {
   const CudaCore::Current current(*core());
   if (is_imported()) {
+    core()->forget_import();
     if (memory_.registered) end_registration(*core(), memory_.host, memory_.size);
     return;
   }

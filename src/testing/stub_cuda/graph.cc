@@ -67,6 +67,21 @@ CUresult work_of(State& state, const Context& context, const char* call,
   return make_launch(state, context, call, launch, p->kernelParams, p->extra);
 }
 
+// The memory of a copy or fill that the driver knows.
+std::vector<std::shared_ptr<Allocation>> memory_of(const State& state, const NodeWork& work) {
+  std::vector<std::shared_ptr<Allocation>> memory;
+  const auto add = [&](uint64_t address) {
+    if (auto found = find_memory(state, address)) memory.push_back(std::move(found));
+  };
+  if (const auto* const copy = std::get_if<Copy>(&work)) {
+    add(copy->to);
+    add(copy->from);
+  } else if (const auto* const fill = std::get_if<Fill>(&work)) {
+    add(fill->to);
+  }
+  return memory;
+}
+
 // The context that a node is said to run in.
 CUresult check_context(State& state, CUcontext handle, const char* call) {
   std::shared_ptr<Context> found;
@@ -277,6 +292,7 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph graph,
     } else if (const auto* const fill = std::get_if<Fill>(&node->work)) {
       copied.to_device = is_device_memory(*held, fill->to);
     }
+    copied.memory = memory_of(*held, node->work);
     made->nodes.push_back(std::move(copied));
   }
   size_t programmatic = 0;
@@ -348,6 +364,7 @@ CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node,
     return CUDA_ERROR_INVALID_VALUE;
   }
   found->work = copy;
+  found->memory = memory_of(*held, copy);
   return CUDA_SUCCESS;
 }
 
@@ -370,6 +387,7 @@ CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node,
     return CUDA_ERROR_INVALID_VALUE;
   }
   found->work = fill;
+  found->memory = memory_of(*held, fill);
   return CUDA_SUCCESS;
 }
 
@@ -386,6 +404,12 @@ CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
   std::vector<NodeWork> works;
   for (const size_t node : order_of(*found)) {
     const NodeWork& work = found->nodes[node].work;
+    for (const auto& memory : found->nodes[node].memory) {
+      if (!memory->freed && !memory->free_asked) continue;
+      violation(*held, "cuGraphLaunch of a node whose memory was freed since it was set: {:#x}",
+                memory->begin);
+      return CUDA_ERROR_INVALID_VALUE;
+    }
     if (const CUresult result = use_by(*held, *operation, work)) return result;
     works.push_back(work);
   }

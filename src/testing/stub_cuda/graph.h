@@ -32,6 +32,8 @@ struct GraphExec {
     // Where a copy's or fill's operands lay when the graph was instantiated: they stay there.
     bool to_device = false;
     bool from_device = false;
+    // What these were when its parameters were set; the driver does not look again.
+    std::vector<std::shared_ptr<Allocation>> memory{};
   };
   std::shared_ptr<Context> context;
   std::vector<Node> nodes;
