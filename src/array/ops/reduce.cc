@@ -2,10 +2,12 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <limits>
 #include <vector>
 
 #include "holdfast/array/ops/reduce_kernels.h"
+#include "holdfast/array/ops/rows.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/array/scalars.h"
 #include "holdfast/ops.h"
@@ -43,8 +45,15 @@ constexpr int64_t kMaxReducePieces = 64;
 constexpr int64_t kReduceLanes = 32;
 // A result of fewer elements is one thread's, weak or strong.
 constexpr int64_t kFewReduced = 32;
-// Elements of a piece of a weak body, at least: as many for each thread.
-constexpr int64_t kWeakReduced = 16;
+// The same of columns for many weak threads.
+constexpr int64_t kFewInColumn = 8;
+// Elements of each thread of a piece of a weak body, at least: of each of its columns, or apart.
+constexpr int64_t kWeakInColumn = 8;
+constexpr int64_t kWeakApart = 16;
+// Results side by side, at least, for the bodies of columns; and of a weak thread, at most.
+constexpr int64_t kFewReduceColumns = 16;
+constexpr int64_t kFewWeakReduceColumns = 2;
+constexpr int64_t kWeakColumns = 8;
 
 // An array as what stays of it and what does not.
 struct Split {
@@ -100,47 +109,87 @@ struct Step {
   int64_t divisor;  // of the sum
 };
 
-std::array<kernel::Constant, 4> reduce_constants(const Operand& in, const Operand& to,
-                                                 const Step& step) {
+std::vector<kernel::Constant> reduce_constants(const Operand& in, const Operand& to,
+                                               const Step& step) {
   const int64_t op = step.kind == Kind::max ? 1 : step.kind == Kind::min ? 2 : 0;
-  return {{{"A", step.accumulator}, {"R", to.dtype()}, {"OP", op}, {"HALF", array::is_half(in)}}};
+  return {{"A", step.accumulator}, {"R", to.dtype()}, {"OP", op}, {"HALF", array::is_half(in)}};
 }
 
 // Whether results lie side by side, and their elements do.
-bool has_columns(const Split& split) {
+bool has_columns(const Split& split, int64_t few) {
   return split.kept.strides.back() == 1 && split.reduced.strides.back() != 1 &&
-         split.kept.shape.back() >= kReduceLanes / 2;
+         split.kept.shape.back() >= few;
 }
 
 void launch(Encoder& encoder, const Operand& in, const Split& split, const Operand& out,
             const Step& step);
 
+// Rows of elements that lie side by side.
+bool has_rows(const Split& split) {
+  return split.reduced.shape.size() == 1 && split.reduced.strides[0] == 1;
+}
+void launch_weak_rows(Encoder& encoder, const Operand& in, const Split& split, const Operand& out,
+                      const Step& step) {
+  const bool flat = split.kept.shape.size() == 1;
+  const array::WeakRows rows(elements(split.kept.shape), split.reduced.shape[0], in.dtype(), flat);
+  const bool whole = rows.pieces == 1;
+  const Operand to = whole ? out : encoder.scratch({rows.rows, rows.pieces}, step.accumulator);
+  const std::array inputs{array::as_bits(in).with_layout(split.joined())};
+  const auto launched = rows.groups(name_of(step.kind));
+  std::vector<kernel::Constant> constants = reduce_constants(in, to, step);
+  rows.add_constants(constants);
+  std::vector<kernel::Param> params = rows.params(split.kept.strides.back(), launched);
+  params.push_back({"divisor", whole ? step.divisor : 1});
+  encoder.launch(
+      array::weak_reduce_rows_kernel(rows.is_short),
+      {.inputs = inputs,
+       .outputs = {&to, 1},
+       .grid = launched.grid,
+       .threadgroup = launched.group,
+       .constants = constants,
+       .params = params,
+       .work_per_thread = array::share_of(static_cast<double>(in.size()), launched.grid)});
+  if (!whole) launch(encoder, to, Split(to.layout(), {1}), out, step);
+}
+
+// Results and elements that lie side by side, or a threadgroup for each result.
 void launch_weak(Encoder& encoder, const Operand& in, const Split& split, const Operand& out,
                  const Step& step) {
   const int64_t outputs = elements(split.kept.shape);
   const int64_t count = elements(split.reduced.shape);
-  const bool columns = has_columns(split);
-  const int64_t wide = split.kept.shape.back();
-  const int64_t groups = columns ? outputs / wide * ceil_div(wide, array::kWeakWidth) : outputs;
-  const int64_t together = columns ? array::kWeakHeight : int64_t{array::kWeakGroup};
-  int64_t pieces = std::max<int64_t>(
-      std::min(array::kWeakGroups / groups, count / (together * kWeakReduced)), 1);
-  const int64_t piece_length = ceil_div(count, pieces);
-  pieces = ceil_div(count, piece_length);
+  const bool columns = has_columns(split, kFewWeakReduceColumns);
+  const int64_t across = split.kept.shape.back();
+  const int64_t vector =
+      std::min(array::kPackBytes / static_cast<int64_t>(size_of(in.dtype()).value), kWeakColumns);
+  const auto wide = static_cast<int64_t>(
+      std::bit_ceil(static_cast<uint64_t>(std::min(ceil_div(across, vector), array::kWeakWidth))));
+  const int64_t groups = columns ? outputs / across * ceil_div(across, wide * vector) : outputs;
+  const int64_t together = columns ? int64_t{array::kWeakGroup} / wide : int64_t{array::kWeakGroup};
+  const int64_t wanted =
+      std::max<int64_t>(std::min(ceil_div(array::WeakRows::kBusy, groups),
+                                 count / (together * (columns ? kWeakInColumn : kWeakApart))),
+                        1);
+  const int64_t piece_length = std::min(ceil_div(count, wanted), int64_t{1} << 30);
+  const int64_t pieces = ceil_div(count, piece_length);
 
   const bool whole = pieces == 1;
   const Operand to = whole ? out : encoder.scratch({pieces, outputs}, step.accumulator);
   const std::array inputs{array::as_bits(in).with_layout(split.joined())};
   const size_t kept = inputs[0].shape().size() - split.reduced.shape.size();
-  const auto launched = array::weak_groups(groups, columns ? array::kWeakTile : array::kWeakLine,
-                                           pieces, name_of(step.kind));
+  const auto launched = array::weak_groups(groups, array::kWeakLine, pieces, name_of(step.kind));
+  std::vector<kernel::Constant> constants = reduce_constants(in, to, step);
+  if (columns) {
+    constants.push_back({"VECTOR", vector});
+    constants.push_back({"WIDE", wide});
+    constants.push_back({"ONE", split.reduced.shape.size() == 1});
+  }
   encoder.launch(
-      columns ? array::weak_reduce_columns_kernel() : array::weak_reduce_rows_kernel(),
+      columns ? array::weak_reduce_columns_kernel() : array::weak_reduce_apart_kernel(),
       {.inputs = inputs,
        .outputs = {&to, 1},
        .grid = launched.grid,
        .threadgroup = launched.group,
-       .constants = reduce_constants(in, to, step),
+       .constants = constants,
        .params = std::array<kernel::Param, 5>{{{"kept", static_cast<int32_t>(kept)},
                                                {"count", count},
                                                {"piece_length", piece_length},
@@ -156,8 +205,13 @@ void launch(Encoder& encoder, const Operand& in, const Split& split, const Opera
   const int64_t inner = split.reduced.shape.back();
   const int64_t outer = elements(split.reduced.shape) / inner;
   const bool weak = array::is_many_weak(encoder);
-  if (weak && outer * inner >= kFewReduced) return launch_weak(encoder, in, split, out, step);
-  const bool columns = has_columns(split) && !weak;
+  if (weak) {
+    if (has_rows(split)) return launch_weak_rows(encoder, in, split, out, step);
+    if (outer * inner >= (has_columns(split, kFewWeakReduceColumns) ? kFewInColumn : kFewReduced)) {
+      return launch_weak(encoder, in, split, out, step);
+    }
+  }
+  const bool columns = !weak && has_columns(split, kFewReduceColumns);
   const int64_t wide = columns ? ceil_div(split.kept.shape.back(), kReduceLanes) : outputs;
   const int64_t high = columns ? outputs / split.kept.shape.back() : 1;
 

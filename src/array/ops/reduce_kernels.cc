@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "holdfast/array/ops/work.h"
+#include "holdfast/array/ops/rows.h"
 #include "holdfast/base/never_destroyed.h"
 
 namespace holdfast::array {
@@ -34,7 +34,7 @@ inline void add_block(thread A& total, thread A& lost, A v) {
 }
 // A mean is a sum divided by more than one.
 inline R finish(A a, long divisor) {
-  if (OP != 0 || R(1.5f) == R(1)) return R(a);
+  if (OP != 0 || R(1.5f) == R(1) || divisor == 1) return R(a);
   if (A(1.5f) != A(1)) return R(a / A(divisor));
   return R(float(a) / float(divisor));
 }
@@ -141,53 +141,133 @@ for (int j = 0; j < width; ++j) y[to + j] = finish(totals[j], divisor);
 )";
 
 // The same for many weak threads. The reduced axes are counted as one; a piece is a part of it.
-// Each thread has every so many-th element of a piece: neighbours read neighbouring elements.
-constexpr const char* kWeakReduceHeader = R"(
+
+// Rows whose elements lie side by side. The sum of each pack is added as a block.
+constexpr const char* kRunningText = R"(
+struct Running {
+  A total;
+  A lost;
+  template <class T> void take(T v, uint) { add_block(total, lost, load<A, HALF>(v)); }
+  template <class T, int N> void take_pack(const thread Pack<T, N>& pack, uint, bool valid) {
+    A v[N];
+    for (int j = 0; j < N; ++j) v[j] = load<A, HALF>(pack.at[j]);
+    for (int width = N / 2; width > 0; width /= 2) {
+      for (int j = 0; j < width; ++j) v[j] = join(v[j], v[j + width]);
+    }
+    add_block(total, lost, OP != 0 || valid ? v[0] : A(0));
+  }
+  void meet(Running other) { total = join(total, other.total); }
+  Running from(uint distance) const { return {simd_shuffle_xor(total, distance), A(0)}; }
+};
+template <class T> inline Running started(T v, uint) {
+  return {OP != 0 ? load<A, HALF>(v) : A(0), A(0)};
+}
+#define RESULT(running, begin) finish((running).total, divisor)
+)";
+
+// Elements that lie anywhere. A threadgroup has one result; each thread has every so many-th
+// element of a piece, in short blocks, as strong threads have them.
+constexpr const char* kWeakReduceApart = R"(
 #define PLACE_OF(e)                                                      \
   (at + (x_ndim - kept == 1 ? (e) * x_strides[kept]                      \
                             : elem_to_loc((e), x_shape + kept, x_strides + kept, x_ndim - kept)))
-// In short blocks, as strong threads have them.
-#define REDUCE_EVERY(first, distance)                                        \
-  const long begin = piece * piece_length;                                   \
-  const long end = metal::min(begin + piece_length, count);                  \
-  const A start = OP != 0 ? load<A, HALF>(x[PLACE_OF(begin)]) : A(0);        \
-  A total = start;                                                           \
-  A lost = A(0);                                                             \
-  for (long e = begin + first; e < end;) {                                   \
-    A block = start;                                                         \
-    for (int j = 0; j < 16 && e < end; ++j, e += distance) {                 \
-      block = join(block, load<A, HALF>(x[PLACE_OF(e)]));                    \
-    }                                                                        \
-    add_block(total, lost, block);                                           \
-  }
-)";
-
-// A threadgroup has one result.
-constexpr const char* kWeakReduceRows = R"(
 threadgroup A meeting[8];
 const uint t = thread_index_in_threadgroup;
 const long at = elem_to_loc(number, x_shape, x_strides, kept);
-REDUCE_EVERY(t, 256)
+const long begin = piece * piece_length;
+const long end = metal::min(begin + piece_length, count);
+const A start = OP != 0 ? load<A, HALF>(x[PLACE_OF(begin)]) : A(0);
+A total = start;
+A lost = A(0);
+for (long e = begin + t; e < end;) {
+  A block = start;
+  for (int j = 0; j < 16 && e < end; ++j, e += 256) {
+    block = join(block, load<A, HALF>(x[PLACE_OF(e)]));
+  }
+  add_block(total, lost, block);
+}
 total = joined_in_group(total, meeting, t, [](A a, A b) { return join(a, b); });
 if (t == 0) y[piece * group_count + number] = finish(total, divisor);
 )";
 
-// A threadgroup has 32 results that lie side by side, and so do their elements; each simdgroup has
-// every eighth of them.
+// Results that lie side by side, and so do their elements. WIDE threads have VECTOR results each,
+// and 256 / WIDE have every so many-th element of these: four on their way at once. Packs where
+// memory is aligned for them; else a thread's columns are WIDE apart, so that neighbouring threads
+// have neighbouring elements.
 constexpr const char* kWeakReduceColumns = R"(
-threadgroup A tile[8][32];
-const uint3 me = thread_position_in_threadgroup;
+constexpr uint HIGH = 256 / WIDE;
+threadgroup A tile[8][WIDE * VECTOR];
+const uint t = thread_index_in_threadgroup;
+const uint lane = t % WIDE;
 const long columns = x_shape[kept - 1];
-const long blocks = (columns + 31) / 32;
+const long blocks = (columns + WIDE * VECTOR - 1) / (WIDE * VECTOR);
 const long line = number / blocks;
-const long column = number % blocks * 32 + me.x;
-const long at = elem_to_loc(line, x_shape, x_strides, kept - 1) + metal::min(column, columns - 1);
-REDUCE_EVERY(me.y, 8)
-tile[me.y][me.x] = total;
+const long first = number % blocks * (WIDE * VECTOR);
+const uint width = uint(metal::min(columns - first, long(WIDE * VECTOR)));
+const long begin = piece * piece_length;
+const uint n = uint(metal::min(piece_length, count - begin));
+auto source = x + (elem_to_loc(line, x_shape, x_strides, kept - 1) + first);
+#if ONE
+const long step = x_strides[x_ndim - 1];
+source = source + begin * step;
+#define ROW_AT(r) (long(r) * step)
+const bool packed = step % VECTOR == 0 && width % VECTOR == 0 && is_aligned<VECTOR>(source);
+#else
+#define ROW_AT(r) elem_to_loc(begin + long(r), x_shape + kept, x_strides + kept, x_ndim - kept)
+const bool packed = false;
+#endif
+A totals[VECTOR];
+A losts[VECTOR];
+uint mine[VECTOR];
+for (int j = 0; j < VECTOR; ++j) {
+  mine[j] = packed ? lane * VECTOR + j : lane + j * WIDE;
+  totals[j] = losts[j] = A(0);
+  if (OP != 0) totals[j] = load<A, HALF>(source[ROW_AT(0) + metal::min(mine[j], width - 1)]);
+}
+// What does not exist is the last that does; it counts for nothing in a sum.
+if (packed) {
+  auto column = source + metal::min(lane * VECTOR, width - VECTOR);
+  for (uint r = t / WIDE; r < n; r += 4 * HIGH) {
+    Pack<ElementOf<decltype(x + 0)>, VECTOR> some[4];
+    for (uint u = 0; u < 4; ++u) {
+      some[u] = load_pack<VECTOR>(column + ROW_AT(metal::min(r + u * HIGH, n - 1)));
+    }
+    for (int j = 0; j < VECTOR; ++j) {
+      A v[4];
+      for (uint u = 0; u < 4; ++u) {
+        v[u] = OP != 0 || r + u * HIGH < n ? load<A, HALF>(some[u].at[j]) : A(0);
+      }
+      add_block(totals[j], losts[j], join(join(v[0], v[1]), join(v[2], v[3])));
+    }
+  }
+} else {
+  for (uint r = t / WIDE; r < n; r += 4 * HIGH) {
+    A v[4][VECTOR];
+    for (uint u = 0; u < 4; ++u) {
+      auto row = source + ROW_AT(metal::min(r + u * HIGH, n - 1));
+      for (int j = 0; j < VECTOR; ++j) {
+        v[u][j] = load<A, HALF>(row[metal::min(mine[j], width - 1)]);
+        if (OP == 0 && r + u * HIGH >= n) v[u][j] = A(0);
+      }
+    }
+    for (int j = 0; j < VECTOR; ++j) {
+      add_block(totals[j], losts[j], join(join(v[0][j], v[1][j]), join(v[2][j], v[3][j])));
+    }
+  }
+}
+for (uint distance = WIDE; distance < 32; distance *= 2) {
+  for (int j = 0; j < VECTOR; ++j) {
+    totals[j] = join(totals[j], simd_shuffle_xor(totals[j], distance));
+  }
+}
+if (t % 32 < WIDE) {
+  for (int j = 0; j < VECTOR; ++j) tile[t / 32][mine[j]] = totals[j];
+}
 threadgroup_barrier(mem_flags::mem_threadgroup);
-if (me.y == 0 && column < columns) {
-  for (int i = 1; i < 8; ++i) total = join(total, tile[i][me.x]);
-  y[(piece * (group_count / blocks) + line) * columns + column] = finish(total, divisor);
+if (t < width) {
+  A total = tile[0][t];
+  for (int i = 1; i < 8; ++i) total = join(total, tile[i][t]);
+  y[(piece * (group_count / blocks) + line) * columns + first + t] = finish(total, divisor);
 }
 )";
 
@@ -210,16 +290,21 @@ const Kernel& reduce_columns_kernel() {
       reduction("reduce_columns", kReduceColumns, kReducePiece));
   return kernel;
 }
-const Kernel& weak_reduce_rows_kernel() {
-  static const NeverDestroyed<Kernel> kernel(
-      reduction("reduce_rows_weak", std::string(kGroupNumberText) + kWeakReduceRows,
-                std::string(kJoinText) + kWeakReduceHeader));
-  return kernel;
+const Kernel& weak_reduce_rows_kernel(bool is_short) {
+  static const NeverDestroyed<Kernel> rows(
+      rows_kernel("reduce_rows_weak", std::string(kReduceHeader) + kRunningText, false));
+  static const NeverDestroyed<Kernel> short_rows(
+      rows_kernel("reduce_short_rows_weak", std::string(kReduceHeader) + kRunningText, true));
+  return is_short ? short_rows : rows;
 }
 const Kernel& weak_reduce_columns_kernel() {
+  static const NeverDestroyed<Kernel> kernel(reduction(
+      "reduce_columns_weak", std::string(kGroupNumberText) + kWeakReduceColumns, kPackText));
+  return kernel;
+}
+const Kernel& weak_reduce_apart_kernel() {
   static const NeverDestroyed<Kernel> kernel(
-      reduction("reduce_columns_weak", std::string(kGroupNumberText) + kWeakReduceColumns,
-                kWeakReduceHeader));
+      reduction("reduce_apart_weak", std::string(kGroupNumberText) + kWeakReduceApart, kJoinText));
   return kernel;
 }
 

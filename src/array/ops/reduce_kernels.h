@@ -14,9 +14,14 @@ namespace holdfast::array {
 // "outer_count", "outer_length", "inner_pieces", "inner_length".
 const Kernel& reduce_rows_kernel();
 const Kernel& reduce_columns_kernel();
-// Of many weak threads a threadgroup has one, or 32: see weak_groups(). A piece is a part of all
-// reduced elements: params "count", "piece_length".
-const Kernel& weak_reduce_rows_kernel();
+// Of many weak threads a threadgroup has several results, each of a row of elements that lie side
+// by side: see WeakRows, also for y, constants and params, where "kept" is not among them.
+const Kernel& weak_reduce_rows_kernel(bool is_short);
+// Or it has WIDE * VECTOR that lie side by side, as their elements do; constants WIDE, a power of
+// two up to 32, VECTOR up to 8, and ONE: one axis is reduced. Or it has one, of elements that lie
+// anywhere. A piece is a part of all reduced elements: params "count", "piece_length". See
+// weak_groups().
 const Kernel& weak_reduce_columns_kernel();
+const Kernel& weak_reduce_apart_kernel();
 
 }  // namespace holdfast::array

@@ -11,6 +11,7 @@
 #include "holdfast/base/error.h"
 #include "holdfast/creation.h"
 #include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {
@@ -165,6 +166,77 @@ TEST_P(ReduceTest, nightly_all_dtypes_axes_and_layouts_agree_with_double_precisi
       }
     }
   }
+}
+
+// Of rows or columns that begin anywhere in a larger array.
+void check_part(int64_t rows, int64_t columns, int64_t begin, int64_t axis, Dtype dtype) {
+  const Shape whole{rows, columns + begin + 3};
+  const std::vector<double> values = reducible_values(elements(whole), dtype);
+  const Array a = slice(array_of(values, whole, dtype), {{}, {begin, begin + columns}});
+  std::vector<double> part;
+  for (int64_t i = 0; i < rows; ++i) {
+    const auto row = values.begin() + i * whole[1] + begin;
+    part.insert(part.end(), row, row + columns);
+  }
+  const auto groups = groups_of(part, {rows, columns}, {axis});
+  const std::string what = std::string(to_string(dtype)) + " " + to_string(a.shape()) + " from " +
+                           std::to_string(begin) + " over " + std::to_string(axis);
+  expect_sums(sum(a, {.axes = {axis}}), groups, false, "sum of " + what);
+  std::vector<double> smallest;
+  std::vector<double> positions;
+  for (const auto& group : groups) {
+    smallest.push_back(extreme(group, false));
+    positions.push_back(first_largest(group));
+  }
+  EXPECT_EQ(values_of(min(a, {.axes = {axis}})), smallest) << what;
+  EXPECT_EQ(values_of(argmax(a, axis)), positions) << what;
+}
+
+// Around every length at which rows are cut in another way, and packs begin anywhere.
+TEST_P(ReduceTest, rows_of_any_length_and_place_agree) {
+  for (const Dtype dtype : {float32, float16}) {
+    for (const int64_t n : {1, 3, 4, 8, 16, 17, 32, 33, 65, 129, 2049, 4099, 33'001}) {
+      for (const int64_t begin : {0, 1, 5}) check_part(3, n, begin, 1, dtype);
+      check_all({2, n}, {1}, dtype, Lie::contiguous);
+    }
+  }
+  for (const Dtype dtype : {int8, int64}) {
+    for (const int64_t n : {2, 5, 16, 64, 65, 500}) check_part(3, n, 1, 1, dtype);
+  }
+}
+
+TEST_P(ReduceTest, any_number_of_short_rows_agrees) {
+  for (const int64_t rows : {1, 5, 63, 64, 65, 255, 256, 257, 600}) {
+    check_all({rows, 16}, {1}, float32, Lie::contiguous);
+    check_all({rows, 7}, {1}, float32, Lie::contiguous);
+    check_all({rows, 24}, {1}, float32, Lie::contiguous);
+  }
+  check_all({300, 32}, {1}, float16, Lie::contiguous);
+  check_all({300, 48}, {1}, int8, Lie::contiguous);
+  check_all({300, 2}, {1}, int64, Lie::contiguous);
+}
+
+TEST_P(ReduceTest, columns_of_any_number_and_place_agree) {
+  for (const int64_t wide : {3, 16, 31, 130, 300}) {
+    for (const int64_t high : {8, 33, 300}) {
+      check_part(high, wide, 1, 0, float32);
+      check_all({high, wide}, {0}, float32, Lie::contiguous);
+    }
+  }
+  for (const int64_t wide : {16, 300}) {
+    check_part(33, wide, 4, 0, float16);
+    check_all({33, wide}, {0}, float16, Lie::contiguous);
+  }
+  check_all({20'000, 16}, {0}, float32, Lie::contiguous);
+  for (const Dtype dtype : {int8, int64}) check_part(70, 40, 8, 0, dtype);
+  check_all({3, 40, 2, 24}, {1}, float32, Lie::contiguous);
+  check_all({6, 3, 40, 24}, {0, 2}, float32, Lie::contiguous);
+}
+
+// Threads have several packs of short rows only where there are very many rows.
+TEST_P(ReduceTest, nightly_very_many_rows_agree) {
+  check_all({131'072, 43}, {1}, float32, Lie::contiguous);
+  check_all({32'768, 300}, {1}, float32, Lie::contiguous);
 }
 
 TEST_P(ReduceTest, eight_axes_that_lie_apart_are_walked) {

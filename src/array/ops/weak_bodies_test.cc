@@ -30,19 +30,12 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-const std::vector<std::string> kWeakKernels{"copy_rows_weak",
-                                            "copy_turned_weak",
-                                            "reduce_rows_weak",
-                                            "reduce_columns_weak",
-                                            "argmax_weak",
-                                            "softmax_weak",
-                                            "softmax_columns_weak",
-                                            "softmax_pieces_weak",
-                                            "softmax_join_weak",
-                                            "matmul_tiles_weak",
-                                            "matmul_rows_weak",
-                                            "quantized_matmul_weak",
-                                            "quantized_matmul_columns_weak"};
+const std::vector<std::string> kWeakKernels{
+    "copy_rows_weak",         "copy_turned_weak",       "reduce_rows_weak",
+    "reduce_short_rows_weak", "reduce_apart_weak",      "reduce_columns_weak",
+    "argmax_weak",      "softmax_weak",           "softmax_columns_weak",
+    "softmax_pieces_weak",    "softmax_join_weak",      "matmul_tiles_weak",
+    "matmul_rows_weak",       "quantized_matmul_weak",  "quantized_matmul_columns_weak"};
 
 // Results on the device, which every kernel of an operation with two bodies takes part in.
 std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
@@ -55,6 +48,8 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
   return {copy(slice(x, {{}, {.stop = 9}})),
           copy(transpose(x)),
           sum(x, {.axes = {1}}),
+          sum(filled({40, 9}), {.axes = {1}}),
+          sum(slice(x, {{}, {.step = 2}}), {.axes = {1}}),
           max(x, {.axes = {0}}),
           argmax(x, 1),
           softmax(x, 1),

@@ -26,8 +26,8 @@ inline uint32_t grid_axis(int64_t threads, const char* what) {
 }
 
 // Operations have a second body where a GPU wants another than a CPU: see hal::ThreadStyle. Its
-// threadgroups have this many threads, in whole simdgroups: eight, which every GPU has room for. No
-// benchmark has chosen this number or those of other weak bodies: no device runs them yet.
+// threadgroups have this many threads, in whole simdgroups: eight, which every GPU has room for. A
+// multiprocessor of an NVIDIA GPU holds eight such groups, or four of bodies with 64 registers.
 inline constexpr uint32_t kWeakGroup = 256;
 // Whether to record the body for many weak threads.
 inline bool is_many_weak(const Encoder& encoder) noexcept {
