@@ -1,8 +1,11 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <span>
 #include <string>
+#include <vector>
 
+#include "holdfast/array/ops/rows.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/base/never_destroyed.h"
 #include "holdfast/ops.h"
@@ -12,9 +15,33 @@ namespace holdfast {
 namespace {
 
 constexpr const char* kHeader = R"(
-constexpr int LANES = 32;
-// Whether a later element replaces what was best so far.
-inline bool better(C v, C best) { return v > best || (v != v && best == best); }
+// Whether a later element replaces what was best so far: it is larger, or the first NaN.
+inline bool better(C v, C best) { return best == best && !(v <= best); }
+)";
+
+// Of elements that several threads look at: the first of the best ones. See kRowsText.
+constexpr const char* kRunningText = R"(
+struct Running {
+  C best;
+  uint at;
+  template <class T> void take(T x, uint place) {
+    const C v = load<C, HALF>(x);
+    const bool is_better = better(v, best);
+    best = is_better ? v : best;
+    at = is_better ? place : at;
+  }
+  template <class T, int N> void take_pack(const thread Pack<T, N>& pack, uint place, bool) {
+    for (int j = 0; j < N; ++j) take(pack.at[j], place + j);
+  }
+  void meet(Running other) {
+    if (better(other.best, best) || (!better(best, other.best) && other.at < at)) *this = other;
+  }
+  Running from(uint distance) const {
+    return {simd_shuffle_xor(best, distance), simd_shuffle_xor(at, distance)};
+  }
+};
+template <class T> inline Running started(T v, uint place) { return {load<C, HALF>(v), place}; }
+#define RESULT(running, begin) (uint(begin) + (running).at)
 )";
 
 // x has the axis last. A thread looks at a piece of it; results lie [piece, kept].
@@ -24,6 +51,7 @@ const Kernel& pieces_kernel() {
                          .inputs = {"x"},
                          .outputs = {"y"},
                          .source = R"(
+constexpr int LANES = 32;
 const long i = thread_position_in_grid.x;
 const long piece = thread_position_in_grid.y;
 const int last = x_ndim - 1;
@@ -71,54 +99,62 @@ y[piece * long(threads_per_grid.x) + i] = uint(found);
   return kernel;
 }
 
-// The same for many weak threads: a threadgroup looks at a piece.
-const Kernel& weak_pieces_kernel() {
-  static const NeverDestroyed<Kernel> kernel(
-      kernel::Definition{.name = "argmax_weak",
-                         .inputs = {"x"},
-                         .outputs = {"y"},
-                         .source = std::string(array::kGroupNumberText) + R"(
-threadgroup C bests[8];
-threadgroup uint places[8];
+std::string weak_header() { return std::string(kHeader) + kRunningText; }
+
+// The same for many weak threads, of rows whose elements lie side by side: see WeakRows.
+const Kernel& weak_rows_kernel(bool is_short) {
+  static const NeverDestroyed<Kernel> rows(
+      array::rows_kernel("argmax_rows_weak", weak_header(), false));
+  static const NeverDestroyed<Kernel> short_rows(
+      array::rows_kernel("argmax_short_rows_weak", weak_header(), true));
+  return is_short ? short_rows : rows;
+}
+
+// Of a threadgroup for each row. `found` is what it has found, by then of each thread.
+kernel::Definition weak_row(std::string name, std::vector<std::string> inputs, const char* source) {
+  return {.name = std::move(name),
+          .inputs = std::move(inputs),
+          .outputs = {"y"},
+          .source = std::string(array::kGroupNumberText) + R"(
+threadgroup Running meeting[8];
 const uint t = thread_index_in_threadgroup;
 const int last = x_ndim - 1;
 const long step = x_strides[last];
+auto row = x + elem_to_loc(number, x_shape, x_strides, last);
+)" + source + R"(
+found = met<256>(found, meeting, t);
+if (t == 0) y[piece * group_count + number] = found.at;
+)",
+          .header =
+              std::string(array::kLoadText) + array::kPackText + weak_header() + array::kRowsText};
+}
+
+// Elements that lie anywhere, of a piece.
+const Kernel& weak_apart_kernel() {
+  static const NeverDestroyed<Kernel> kernel(weak_row("argmax_apart_weak", {"x"}, R"(
 const long begin = piece * piece_length;
 const long end = metal::min(begin + piece_length, long(x_shape[last]));
-auto row = x + elem_to_loc(number, x_shape, x_strides, last);
-C best = load<C, HALF>(row[begin * step]);
-uint found = uint(begin);
-for (long k = begin + t; k < end; k += threads_per_threadgroup.x) {
-  const C v = load<C, HALF>(row[k * step]);
-  if (better(v, best)) {
-    best = v;
-    found = uint(k);
+Running found = started(row[begin * step], uint(begin));
+for (long k = begin + t; k < end; k += 256) found.take(row[k * step], uint(k));
+)"));
+  return kernel;
+}
+
+// Of the positions that were best in their pieces, as weak_rows_kernel() leaves them, the best.
+const Kernel& weak_last_kernel() {
+  static const NeverDestroyed<Kernel> kernel(weak_row("argmax_of_pieces_weak", {"x", "places"}, R"(
+auto mine = places + number * pieces;
+Running found = started(row[long(mine[0]) * step], mine[0]);
+// Eight on their way at once; where there are no more, the last again.
+for (long k = t; k < pieces; k += 8 * 256) {
+  Running some[8];
+  for (int u = 0; u < 8; ++u) {
+    const uint place = mine[metal::min(k + u * 256, pieces - 1)];
+    some[u] = started(row[long(place) * step], place);
   }
+  for (int u = 0; u < 8; ++u) found.meet(some[u]);
 }
-for (uint distance = 16; distance > 0; distance /= 2) {
-  const C v = simd_shuffle_xor(best, distance);
-  const uint at = simd_shuffle_xor(found, distance);
-  replace(best, found, v, at);
-}
-if (t % 32 == 0) {
-  bests[t / 32] = best;
-  places[t / 32] = found;
-}
-threadgroup_barrier(mem_flags::mem_threadgroup);
-if (t == 0) {
-  for (int i = 1; i < 8; ++i) replace(best, found, bests[i], places[i]);
-  y[piece * group_count + number] = found;
-}
-)",
-                         .header = std::string(array::kLoadText) + kHeader + R"(
-// The first of the better ones.
-inline void replace(thread C& best, thread uint& found, C v, uint at) {
-  if (better(v, best) || (!better(best, v) && at < found)) {
-    best = v;
-    found = at;
-  }
-}
-)"});
+)"));
   return kernel;
 }
 
@@ -167,32 +203,33 @@ class ArgmaxOperation final : public Operation {
     in = in.with_layout(array::with_axis_last(in.layout(), axis_));
     const int64_t length = in.shape().back();
 
+    const Dtype compared = is_floating(in.dtype()) ? array::accumulator_of(in.dtype()) : in.dtype();
+    const std::array constants{kernel::Constant{"C", compared},
+                               kernel::Constant{"HALF", array::is_half(in)}};
+    in = array::as_bits(in);
     // Neighbouring threads read neighbouring elements: of a row together, or of a row each.
-    const bool together = array::is_many_weak(encoder) &&
-                          (in.layout().strides.back() == 1 || in.layout().strides.end()[-2] != 1);
+    const bool weak = array::is_many_weak(encoder);
+    if (weak && in.layout().strides.back() == 1) return weak_rows(encoder, in, constants);
+    const bool together = weak && in.layout().strides.end()[-2] != 1;
 
     int64_t pieces = 1;
-    if (rows < (array::is_many_weak(encoder) ? array::kWeakGroups : kFewRows)) {
+    if (rows < (weak ? array::kWeakGroups : kFewRows)) {
       pieces = std::clamp<int64_t>(length / kPieceElements, 1, kMaxPieces);
     }
     const int64_t piece_length = ceil_div(length, pieces);
     pieces = ceil_div(length, piece_length);
     const Operand to = pieces == 1 ? out : encoder.scratch({pieces, rows}, Dtype::uint32);
 
-    const Dtype compared = is_floating(in.dtype()) ? array::accumulator_of(in.dtype()) : in.dtype();
-    const std::array constants{kernel::Constant{"C", compared},
-                               kernel::Constant{"HALF", array::is_half(in)}};
-    in = array::as_bits(in);
     const kernel::Size3 grid{array::grid_axis(rows, "argmax"), static_cast<uint32_t>(pieces), 1};
     const kernel::Param each{"piece_length", piece_length};
     if (together) {
       const auto groups = array::weak_groups(rows, array::kWeakLine, pieces, "argmax");
-      encoder.launch(weak_pieces_kernel(), {.inputs = {&in, 1},
-                                            .outputs = {&to, 1},
-                                            .grid = groups.grid,
-                                            .threadgroup = groups.group,
-                                            .constants = constants,
-                                            .params = std::array{each, groups.count}});
+      encoder.launch(weak_apart_kernel(), {.inputs = {&in, 1},
+                                           .outputs = {&to, 1},
+                                           .grid = groups.grid,
+                                           .threadgroup = groups.group,
+                                           .constants = constants,
+                                           .params = std::array{each, groups.count}});
     } else {
       encoder.launch(pieces_kernel(), {.inputs = {&in, 1},
                                        .outputs = {&to, 1},
@@ -211,6 +248,34 @@ class ArgmaxOperation final : public Operation {
   }
 
  private:
+  static void weak_rows(Encoder& encoder, const Operand& in,
+                        std::span<const kernel::Constant> constants) {
+    const Operand& out = encoder.output(0);
+    const bool flat = in.shape().end()[-2] == out.size();
+    const array::WeakRows rows(out.size(), in.shape().back(), in.dtype(), flat);
+    const bool whole = rows.pieces == 1;
+    const Operand to = whole ? out : encoder.scratch({rows.rows, rows.pieces}, Dtype::uint32);
+    const auto groups = rows.groups("argmax");
+    std::vector<kernel::Constant> all(constants.begin(), constants.end());
+    rows.add_constants(all);
+    encoder.launch(weak_rows_kernel(rows.is_short),
+                   {.inputs = {&in, 1},
+                    .outputs = {&to, 1},
+                    .grid = groups.grid,
+                    .threadgroup = groups.group,
+                    .constants = all,
+                    .params = rows.params(in.layout().strides.end()[-2], groups)});
+    if (whole) return;
+    const auto last = array::weak_groups(rows.rows, array::kWeakLine, 1, "argmax");
+    encoder.launch(weak_last_kernel(),
+                   {.inputs = std::array{in, to},
+                    .outputs = {&out, 1},
+                    .grid = last.grid,
+                    .threadgroup = last.group,
+                    .constants = constants,
+                    .params = std::array{kernel::Param{"pieces", rows.pieces}, last.count}});
+  }
+
   size_t axis_;
 };
 

@@ -33,7 +33,8 @@ using ::testing::Not;
 const std::vector<std::string> kWeakKernels{
     "copy_rows_weak",         "copy_turned_weak",       "reduce_rows_weak",
     "reduce_short_rows_weak", "reduce_apart_weak",      "reduce_columns_weak",
-    "argmax_weak",      "softmax_weak",           "softmax_columns_weak",
+    "argmax_rows_weak",       "argmax_short_rows_weak", "argmax_of_pieces_weak",
+    "argmax_apart_weak",      "softmax_weak",           "softmax_columns_weak",
     "softmax_pieces_weak",    "softmax_join_weak",      "matmul_tiles_weak",
     "matmul_rows_weak",       "quantized_matmul_weak",  "quantized_matmul_columns_weak"};
 
@@ -42,7 +43,7 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
   const On on = device;
   const auto filled = [&](const Shape& shape) { return ones(shape, dtype, on); };
   const Array x = filled({40, 64});
-  const Array lines = filled({2, 20'000});
+  const Array lines = filled({2, 40'000});
   const Array words = zeros({64, 8}, uint32, on);
   const Array scales = filled({64, 1});
   return {copy(slice(x, {{}, {.stop = 9}})),
@@ -52,6 +53,9 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
           sum(slice(x, {{}, {.step = 2}}), {.axes = {1}}),
           max(x, {.axes = {0}}),
           argmax(x, 1),
+          argmax(filled({40, 9}), 1),
+          argmax(lines, 1),
+          argmax(slice(x, {{}, {.step = 2}}), 1),
           softmax(x, 1),
           softmax(x, 0),
           softmax(lines, 1),
