@@ -152,6 +152,22 @@ void launch_weak_rows(Encoder& encoder, const Operand& in, const Split& split, c
   if (!whole) launch(encoder, to, Split(to.layout(), {1}), out, step);
 }
 
+// Rows of elements that lie side by side, several of them for each result: each on its own first.
+bool has_several_rows(const Split& split) {
+  return split.reduced.shape.size() > 1 && split.reduced.strides.back() == 1 &&
+         split.reduced.shape.back() >= kFewReduced;
+}
+void launch_several_rows(Encoder& encoder, const Operand& in, const Split& split,
+                         const Operand& out, const Step& step) {
+  const Layout joined = split.joined();
+  const Split inner(joined, {static_cast<int64_t>(joined.shape.size()) - 1});
+  const int64_t outputs = elements(split.kept.shape);
+  const Operand to =
+      encoder.scratch({outputs, elements(inner.kept.shape) / outputs}, step.accumulator);
+  launch_weak_rows(encoder, in, inner, to, {step.kind, step.accumulator, 1});
+  launch(encoder, to, Split(to.layout(), {1}), out, step);
+}
+
 // Results and elements that lie side by side, or a threadgroup for each result.
 void launch_weak(Encoder& encoder, const Operand& in, const Split& split, const Operand& out,
                  const Step& step) {
@@ -207,6 +223,7 @@ void launch(Encoder& encoder, const Operand& in, const Split& split, const Opera
   const bool weak = array::is_many_weak(encoder);
   if (weak) {
     if (has_rows(split)) return launch_weak_rows(encoder, in, split, out, step);
+    if (has_several_rows(split)) return launch_several_rows(encoder, in, split, out, step);
     if (outer * inner >= (has_columns(split, kFewWeakReduceColumns) ? kFewInColumn : kFewReduced)) {
       return launch_weak(encoder, in, split, out, step);
     }

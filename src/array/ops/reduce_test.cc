@@ -205,6 +205,14 @@ TEST_P(ReduceTest, rows_of_any_length_and_place_agree) {
   }
 }
 
+TEST_P(ReduceTest, several_rows_of_each_result_agree) {
+  for (const Dtype dtype : {float32, float16, int8}) {
+    check_all({7, 3, 32}, {0, 2}, dtype, Lie::contiguous);
+    check_all({9, 3, 2, 70}, {0, 3}, dtype, Lie::contiguous);
+    check_all({3, 2, 5, 70}, {1, 3}, dtype, Lie::reversed);
+  }
+}
+
 TEST_P(ReduceTest, any_number_of_short_rows_agrees) {
   for (const int64_t rows : {1, 5, 63, 64, 65, 255, 256, 257, 600}) {
     check_all({rows, 16}, {1}, float32, Lie::contiguous);
