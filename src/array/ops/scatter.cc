@@ -1,56 +1,20 @@
 #include <array>
-#include <string>
+#include <bit>
+#include <span>
 #include <utility>
 
 #include "holdfast/array/apply.h"
 #include "holdfast/array/ops/positions.h"
+#include "holdfast/array/ops/scatter_kernels.h"
 #include "holdfast/array/ops/work.h"
-#include "holdfast/base/never_destroyed.h"
 #include "holdfast/ops.h"
 #include "holdfast/views.h"
 
 namespace holdfast {
 namespace {
 
-// A thread has all positions of one place beside the axis, so that no two threads meet and the
-// order of updates is that of positions, whichever way threads run.
-const Kernel& scatter_kernel() {
-  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "scatter",
-                                                                .inputs = {"indices", "updates"},
-                                                                .in_place = {"y"},
-                                                                .source = std::string(R"(
-const long inner = thread_position_in_grid.x;
-const long inners = threads_per_grid.x;
-const long outer = thread_position_in_grid.y;
-for (long p = 0; p < positions; ++p) {
-  const long from = (outer * positions + p) * inners + inner;
-#if ALONG
-  const I given = indices[from];
-#else
-  const I given = indices[p];
-#endif
-)") + array::kPositionText +
-                                                                          R"(
-  if (!inside) continue;
-  const long to = (outer * n + at) * inners + inner;
-  const T update = updates[from];
-#if HOW == 0
-  y[to] = update;
-#elif HOW == 1
-  y[to] = T(y[to] + update);
-#elif HOW == 2
-  y[to] = T(y[to] * update);
-#elif HOW == 3
-  const T before = y[to];
-  if (update > before || update != update) y[to] = update;
-#else
-  const T before = y[to];
-  if (update < before || update != update) y[to] = update;
-#endif
-}
-)"});
-  return kernel;
-}
+// Fewer are not worth the kernels that find which of them meet.
+constexpr int64_t kFewPositions = 8;
 
 class ScatterUpdates final : public Operation {
  public:
@@ -68,11 +32,29 @@ class ScatterUpdates final : public Operation {
     int64_t inner = 1;
     for (size_t i = 0; i < axis_; ++i) outer *= y.shape()[i];
     for (size_t i = axis_ + 1; i < y.shape().size(); ++i) inner *= y.shape()[i];
-    const int64_t positions = updates.size() / outer / inner;
+    const Sizes sizes{outer, y.shape()[axis_], inner, updates.size() / outer / inner};
+    const bool weak = array::is_many_weak(encoder) && !along_ && sizes.positions > kFewPositions &&
+                      array::PackedRows::fit(sizes.positions * outer, inner);
+    if (!weak) return each(encoder, indices, updates, y, sizes);
+    how_ == Update::set ? set_last(encoder, indices, updates, y, sizes)
+                        : update_sorted(encoder, indices, updates, y, sizes);
+  }
+
+ private:
+  struct Sizes {
+    int64_t outer;
+    int64_t n;
+    int64_t inner;
+    int64_t positions;
+  };
+
+  void each(Encoder& encoder, const Operand& indices, const Operand& updates, const Operand& y,
+            const Sizes& sizes) const {
     const char* const what = along_ ? "scatter_along_axis" : "scatter";
-    const kernel::Size3 grid{array::grid_axis(inner, what), array::grid_axis(outer, what), 1};
+    const kernel::Size3 grid{array::grid_axis(sizes.inner, what),
+                             array::grid_axis(sizes.outer, what), 1};
     encoder.launch(
-        scatter_kernel(),
+        array::scatter_kernel(),
         {.inputs = std::array{indices, updates},
          .in_place = {&y, 1},
          .grid = grid,
@@ -81,12 +63,116 @@ class ScatterUpdates final : public Operation {
                                                        {"I", indices.dtype()},
                                                        {"ALONG", along_},
                                                        {"HOW", static_cast<int64_t>(how_)}}},
-         .params = std::array{kernel::Param{"n", kernel::Scalar(y.shape()[axis_])},
-                              kernel::Param{"positions", kernel::Scalar(positions)}},
+         .params = std::array{kernel::Param{"n", kernel::Scalar(sizes.n)},
+                              kernel::Param{"positions", kernel::Scalar(sizes.positions)}},
          .work_per_thread = array::share_of(static_cast<double>(updates.size()), grid)});
   }
 
- private:
+  // What kernels for many weak threads are given.
+  struct Params {
+    kernel::Param n;
+    kernel::Param positions;
+
+    explicit Params(const Sizes& sizes)
+        : n{"n", static_cast<uint32_t>(sizes.n)},
+          positions{"positions", static_cast<uint32_t>(sizes.positions)} {}
+  };
+  // A launch of which each thread has a part of a row of updates.
+  static void launch_rows(Encoder& encoder, const Kernel& kernel, std::span<const Operand> inputs,
+                          const Operand& y, const Sizes& sizes, const kernel::Constant& constant,
+                          int64_t most_packs) {
+    const int64_t rows = sizes.outer * sizes.positions;
+    const array::PackedRows packed(rows, sizes.inner, sizes.inner,
+                                   static_cast<int64_t>(size_of(y.dtype()).value), most_packs);
+    const Params params(sizes);
+    encoder.launch(
+        kernel,
+        {.inputs = inputs,
+         .in_place = {&y, 1},
+         .grid = packed.grid,
+         .threadgroup = array::group_of(encoder, packed.grid),
+         .constants =
+             std::array<kernel::Constant, 3>{
+                 {constant, {"VECTOR", packed.vector}, {"PACKS", packed.packs}}},
+         .params = std::array<kernel::Param, 5>{{params.n,
+                                                 params.positions,
+                                                 {"inner", static_cast<uint32_t>(sizes.inner)},
+                                                 {"rows", static_cast<uint32_t>(rows)},
+                                                 {"rows_y", packed.rows_y}}}});
+  }
+
+  static void set_last(Encoder& encoder, const Operand& indices, const Operand& updates,
+                       const Operand& y, const Sizes& sizes) {
+    const Operand last = encoder.scratch({sizes.n}, Dtype::int32);
+    encoder.fill(last, std::byte{0xff});
+    const Params params(sizes);
+    const kernel::Constant index{"I", indices.dtype()};
+    const kernel::Size3 grid{static_cast<uint32_t>(sizes.positions), 1, 1};
+    encoder.launch(array::weak_scatter_last_kernel(),
+                   {.inputs = {&indices, 1},
+                    .outputs = {&last, 1},
+                    .grid = grid,
+                    .threadgroup = array::group_of(encoder, grid),
+                    .constants = {&index, 1},
+                    .params = {&params.n, 1}});
+    launch_rows(encoder, array::weak_scatter_set_kernel(), std::array{indices, updates, last}, y,
+                sizes, index, 4);
+  }
+
+  // Numbers of rows, and the positions that have them.
+  struct Sorted {
+    Operand keys;
+    Operand orders;
+  };
+  static Sorted sorted(Encoder& encoder, const Operand& indices, const Sizes& sizes) {
+    const int64_t blocks = ceil_div(sizes.positions, array::kSortBlock);
+    const Operand table = encoder.scratch({array::kSortDigits, blocks}, Dtype::uint32);
+    const Operand totals = encoder.scratch({array::kSortDigits}, Dtype::uint32);
+    const auto digits = array::weak_groups(array::kSortDigits, array::kWeakLine, 1, "scatter");
+    const auto groups = array::weak_groups(blocks, array::kWeakLine, 1, "scatter");
+    const auto made = [&] { return encoder.scratch({sizes.positions}, Dtype::uint32); };
+    Sorted from{indices, indices};
+    Sorted to{made(), made()};
+    const int bits = std::bit_width(static_cast<uint32_t>(sizes.n));
+    for (int shift = 0; shift < bits; shift += array::kSortBits) {
+      const std::array<kernel::Constant, 2> constants{
+          {{"I", from.keys.dtype()}, {"FIRST", shift == 0}}};
+      const Params all(sizes);
+      const std::array<kernel::Param, 4> params{
+          {all.n, all.positions, {"shift", static_cast<uint32_t>(shift)}, groups.count}};
+      encoder.launch(array::weak_scatter_count_kernel(), {.inputs = {&from.keys, 1},
+                                                          .outputs = {&table, 1},
+                                                          .grid = groups.grid,
+                                                          .threadgroup = groups.group,
+                                                          .constants = constants,
+                                                          .params = params});
+      encoder.launch(array::weak_scatter_scan_kernel(),
+                     {.outputs = {&totals, 1},
+                      .in_place = {&table, 1},
+                      .grid = digits.grid,
+                      .threadgroup = digits.group,
+                      .params = std::array{kernel::Param{"blocks", static_cast<uint32_t>(blocks)},
+                                           digits.count}});
+      encoder.launch(array::weak_scatter_sort_kernel(),
+                     {.inputs = std::array{from.keys, from.orders, table, totals},
+                      .outputs = std::array{to.keys, to.orders},
+                      .grid = groups.grid,
+                      .threadgroup = groups.group,
+                      .constants = constants,
+                      .params = params});
+      from =
+          std::exchange(to, shift == 0 && bits > array::kSortBits ? Sorted{made(), made()} : from);
+    }
+    return from;
+  }
+  void update_sorted(Encoder& encoder, const Operand& indices, const Operand& updates,
+                     const Operand& y, const Sizes& sizes) const {
+    const Sorted rows = sorted(encoder, indices, sizes);
+    launch_rows(encoder, array::weak_scatter_sorted_kernel(),
+                std::array{rows.keys, rows.orders, updates}, y, sizes,
+                {"HOW", static_cast<int64_t>(how_)}, 2);
+  }
+
   size_t axis_;
   bool along_;
   Update how_;

@@ -3,12 +3,14 @@
 
 #include <cmath>
 
+#include "holdfast/array/ops/both_styles_test.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
 #include "holdfast/creation.h"
 #include "holdfast/device.h"
 #include "holdfast/eval.h"
 #include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {
@@ -53,6 +55,87 @@ Doubles updated(Doubles values, const Shape& shape, size_t axis, const Doubles& 
     }
   }
   return values;
+}
+
+// Many positions, in disorder: most rows of few have several, and some positions are outside.
+Doubles many_positions(size_t count, int64_t rows, bool negative) {
+  Doubles at(count);
+  for (size_t i = 0; i < count; ++i) {
+    const auto mixed = static_cast<int64_t>((i * 2654435761U >> 7) % 1000003);
+    at[i] = static_cast<double>(mixed % (rows + 2) - (negative ? 1 + rows / 2 : 0));
+  }
+  return at;
+}
+
+// The result is the same to the last bit, as updates apply one after another. The arrays begin
+// `skip` elements after memory does.
+void check_order(const Shape& shape, size_t axis, size_t count, Dtype dtype, Dtype positions,
+                 Update how, int64_t skip = 0) {
+  const std::string what = std::string(to_string(dtype)) + to_string(shape) + " axis " +
+                           std::to_string(axis) + ", " + std::to_string(count) + " of " +
+                           std::string(to_string(positions)) + " how " +
+                           std::to_string(static_cast<int>(how));
+  const auto begun = [&](const Doubles& values, const Shape& of) {
+    Doubles more(static_cast<size_t>(skip), 9);
+    more.insert(more.end(), values.begin(), values.end());
+    const Array all = array_of(more, {static_cast<int64_t>(more.size())}, dtype);
+    return reshape(slice(all, {{.start = skip}}), of);
+  };
+  const Doubles at = many_positions(count, shape[axis], is_signed_integer(positions));
+  const Doubles values = numeric::numbers(static_cast<size_t>(elements(shape)), -3, 3, dtype);
+  Shape taken = shape;
+  taken[axis] = static_cast<int64_t>(count);
+  const Doubles updates = numeric::numbers(static_cast<size_t>(elements(taken)), -3, 3, dtype, 1);
+  const Array got =
+      scatter(begun(values, shape), array_of(at, {static_cast<int64_t>(count)}, positions),
+              begun(updates, taken), static_cast<int64_t>(axis), how);
+  EXPECT_EQ(
+      values_of(got),
+      updated(values, shape, axis, updates, static_cast<int64_t>(count), how, dtype,
+              [&](int64_t p, int64_t) { return static_cast<int64_t>(at[static_cast<size_t>(p)]); }))
+      << what;
+}
+
+class ScatterOrder : public BothStyles {};
+INSTANTIATE_TEST_SUITE_P(, ScatterOrder, both_styles(), style_name);
+
+TEST_P(ScatterOrder, is_that_of_positions_however_many_meet) {
+  for (const Update how : {Update::set, Update::add, Update::multiply, Update::max, Update::min}) {
+    for (const int64_t rows : {1, 3, 300}) {
+      check_order({rows, 4}, 0, 100, float32, int32, how);
+    }
+  }
+}
+
+TEST_P(ScatterOrder, holds_around_the_lengths_of_blocks_and_digits) {
+  for (const size_t count : {8, 9, 31, 33, 2047, 2048, 2049, 5000}) {
+    check_order({7}, 0, count, float32, int64, Update::add);
+    check_order({7}, 0, count, int32, uint32, Update::set);
+  }
+  for (const int64_t rows : {254, 255, 256, 257, 70'000}) {
+    check_order({rows}, 0, 4100, float32, int32, Update::add);
+    check_order({rows}, 0, 4100, float32, uint32, Update::set);
+  }
+}
+
+TEST_P(ScatterOrder, holds_for_rows_of_any_width_and_place) {
+  for (const int64_t inner : {1, 2, 3, 4, 8, 12, 31, 64, 260}) {
+    for (const int64_t skip : {0, 1}) {
+      for (const Update how : {Update::set, Update::add}) {
+        check_order({2, 5, inner}, 1, 20, float32, int32, how, skip);
+        check_order({5, inner}, 0, 20, float16, int32, how, skip);
+        check_order({5, inner}, 0, 20, uint8, uint8, how, skip);
+      }
+    }
+  }
+}
+
+TEST_P(ScatterOrder, without_a_position_inside_nothing_changes) {
+  const Array far = full({40}, 1000, int32);
+  for (const Update how : {Update::set, Update::add}) {
+    EXPECT_EQ(scatter(ones({3, 2}), far, zeros({40, 2}), 0, how).to_vector<float>(),
+              std::vector<float>(6, 1));
+  }
 }
 
 void check_scatter(const Shape& shape, size_t axis, Dtype dtype, Dtype positions, Lie lie,

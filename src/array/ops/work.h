@@ -119,6 +119,27 @@ template <int N, class P> inline void store_pack(P at, const Pack<ElementOf<P>, 
 )";
 // Bytes that a thread moves at once.
 inline constexpr int64_t kPackBytes = 16;
+// For the header: moves a row of `inner` elements, by all threads of the grid's x axis: thread x of
+// `wide` has PACKS packs of VECTOR elements, as far apart as the grid is wide. See PackedRows.
+inline constexpr const char* kMoveText = R"(
+template <class P, class Q>
+inline void move_row(P from, Q to, uint inner, uint x, uint wide) {
+  if (is_aligned<VECTOR>(from) && is_aligned<VECTOR>(to)) {
+    // All on their way before the first is needed.
+    Pack<ElementOf<Q>, VECTOR> packs[PACKS];
+    for (uint each = 0; each < PACKS; ++each) {
+      const uint k = (x + each * wide) * VECTOR;
+      if (k < inner) packs[each] = load_pack<VECTOR>(from + k);
+    }
+    for (uint each = 0; each < PACKS; ++each) {
+      const uint k = (x + each * wide) * VECTOR;
+      if (k < inner) store_pack<VECTOR>(to + k, packs[each]);
+    }
+  } else {
+    for (uint k = x; k < inner; k += wide) to[k] = from[k];
+  }
+}
+)";
 // For a body whose threads have VECTOR elements each, of `count` along x: EACH_APART(k, statement)
 // has as many as that for each thread, as far apart as the threadgroup is wide, so that
 // neighbouring threads have neighbouring elements.
@@ -141,6 +162,35 @@ inline constexpr const char* kEachText = R"(
     }                                                                                          \
   }
 )";
+
+// How many weak threads move rows of `inner` elements: rows along y and z of the grid, `rows_y`
+// along y, and of each row `packs` packs of `vector` elements for each thread, as many of both as
+// rows have. A row begins at any multiple of `step` elements.
+struct PackedRows {
+  int64_t vector;
+  int64_t packs;
+  kernel::Size3 grid;
+  uint32_t rows_y;
+
+  PackedRows(int64_t rows, int64_t inner, int64_t step, int64_t bytes, int64_t most_packs)
+      : vector(std::min(kPackBytes / bytes, lowest_bit(inner | step))),
+        packs(std::clamp(inner / vector / kFewThreads, int64_t{1}, most_packs)),
+        grid{static_cast<uint32_t>(ceil_div(inner, vector * packs)), 1, 1},
+        rows_y(static_cast<uint32_t>(std::min(rows, kMostAlongY))) {
+    grid.y = rows_y;
+    grid.z = static_cast<uint32_t>(ceil_div(rows, int64_t{rows_y}));
+  }
+  // Whether rows are few and short enough for 32 bits.
+  static bool fit(int64_t rows, int64_t inner) {
+    return rows <= std::numeric_limits<int32_t>::max() &&
+           inner <= std::numeric_limits<int32_t>::max();
+  }
+
+ private:
+  static constexpr int64_t kMostAlongY = 32768;
+  static constexpr int64_t kFewThreads = 8;  // read 128 bytes side by side
+  static int64_t lowest_bit(int64_t of) { return of & -of; }
+};
 
 // What each thread of a grid does of `steps` in all; see kernel::Launch::work_per_thread.
 inline uint32_t share_of(double steps, const kernel::Size3& grid) noexcept {
