@@ -6,6 +6,84 @@
 #include "holdfast/base/never_destroyed.h"
 
 namespace holdfast::array {
+namespace {
+
+// For the header: matrices of 16 x 16 and 16 x 8 numbers of T, which a simdgroup has between its
+// lanes, two numbers in a word. Lane 4g + t has, of a, rows g and g + 8 of columns 2t and 2t + 1,
+// then of those eight columns further; of b, column g of the same rows; of c, rows g and g + 8 of
+// columns 2t and 2t + 1. That is how tensor cores have them; where there are none, lanes ask each
+// other.
+constexpr const char* kMatrixText = R"(
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+// c += a * b
+inline void add_product(thread float* c, const thread uint* a, uint b0, uint b1, uint) {
+#if HALF
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+#else
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+#endif
+      "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+// Weights i and i + 4 of a word: as the last bits of a number whose last bit counts one, less that
+// number.
+inline uint weights(uint word, int i) {
+  const uint bits = word >> (4 * i) & 0x000f000fu;
+  uint result;
+#if HALF
+  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(bits | 0x64006400u), "r"(0x64006400u));
+#else
+  asm("fma.rn.bf16x2 %0, %1, %2, %3;"
+      : "=r"(result)
+      : "r"(bits | 0x43004300u), "r"(0x3f803f80u), "r"(0xc300c300u));
+#endif
+  return result;
+}
+#else
+inline float number(uint bits) {
+#if HALF
+  return load<float, true>(ushort(bits));
+#else
+  return as_type<float>(bits << 16);
+#endif
+}
+inline void add_product(thread float* c, const thread uint* a, uint b0, uint b1, uint lane) {
+  const uint row = lane / 4 * 4;
+  const uint column = lane % 4 * 8;
+  for (uint i = 0; i < 4; ++i) {
+    uint as[4];
+    for (int j = 0; j < 4; ++j) as[j] = simd_shuffle(a[j], ushort(row + i));
+    for (uint j = 0; j < 2; ++j) {
+      const uint bs[2] = {simd_shuffle(b0, ushort(column + 4 * j + i)),
+                          simd_shuffle(b1, ushort(column + 4 * j + i))};
+      for (int k = 0; k < 4; ++k) {
+        c[j + k % 2 * 2] += number(as[k] & 0xffffu) * number(bs[k / 2] & 0xffffu) +
+                            number(as[k] >> 16) * number(bs[k / 2] >> 16);
+      }
+    }
+  }
+}
+inline uint weights(uint word, int i) {
+  const T low = T(float(word >> (4 * i) & 15u));
+  const T high = T(float(word >> (4 * i + 16) & 15u));
+  return uint(as_type<ushort>(low)) | uint(as_type<ushort>(high)) << 16;
+}
+#endif
+// Eight numbers, bound as bits.
+template <class P> inline Pack<uint, 4> load_eight(P at, bool packed) {
+  Pack<uint, 4> result;
+  if (packed) {
+    const device ushort* p = at;
+    result = *reinterpret_cast<const device Pack<uint, 4>*>(p);
+  } else {
+    for (int i = 0; i < 4; ++i) result.at[i] = uint(at[2 * i]) | uint(at[2 * i + 1]) << 16;
+  }
+  return result;
+}
+)";
+
+}  // namespace
 
 // x, row by row and block by block, in the order in which quantized_rows_kernel() takes it: first
 // values of all words, second values, ... And the sums of groups, for the biases.
@@ -234,6 +312,121 @@ for (int r = 0; r < ROWS; ++r) {
 }
 )",
                          .header = kLoadText});
+  return kernel;
+}
+
+// Many weak threads, by products of matrices. A threadgroup has 16 columns of 8 * TALL rows, and a
+// simdgroup STEPS groups of depth at a time. A matrix never leaves a group, so that a group comes
+// to scale * sum(q * x) + bias * sum(x); the sums of x are a product with ones. Its 16 steps of
+// depth go to lanes as weights lie in words.
+const Kernel& weak_quantized_tiles_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
+      kernel::Definition{.name = "quantized_matmul_tiles_weak",
+                         .inputs = {"x", "w", "scales", "biases"},
+                         .outputs = {"y"},
+                         .source = std::string(kGroupNumberText) + R"(
+constexpr int WORDS = GROUP / 32;  // of a group and column, for each of four lanes
+constexpr int STEPS = (GROUP < 64 ? 4 : 256 / GROUP) / TALL;  // leaves registers for two of these
+threadgroup float tile[8][TALL * 128];
+const uint3 me = thread_position_in_threadgroup;
+const int g = int(me.x) / 4;
+const int t = int(me.x) % 4;
+const long deep = (rows + 8 * TALL - 1) / (8 * TALL);
+const long first_row = number % deep * (8 * TALL);
+const long first = number / deep * 16;
+const long groups = depth / GROUP;
+const bool packed = is_aligned<WORDS>(w) && is_aligned<8>(x) && groups % STEPS == 0 &&
+                    is_aligned<STEPS>(scales) && is_aligned<STEPS>(biases);
+const long mine[2] = {metal::min(first + g, columns - 1), metal::min(first + g + 8, columns - 1)};
+const uint ones[4] = {ONES, ONES, ONES, ONES};
+float sums[TALL][4];
+for (int r = 0; r < TALL; ++r) {
+  for (int e = 0; e < 4; ++e) sums[r][e] = 0.0f;
+}
+struct Groups {
+  Pack<uint, WORDS> words[STEPS][2];
+  decltype(load_pack<STEPS>(scales)) scale[2];
+  decltype(load_pack<STEPS>(biases)) bias[2];
+};
+const auto fetch = [&](long j) {
+  Groups result = {};
+  for (int c = 0; c < 2; ++c) {
+    const long group = mine[c] * groups + j;
+    if (packed) {
+      for (int i = 0; i < STEPS; ++i) {
+        result.words[i][c] = load_pack<WORDS>(w + ((group + i) * 4 + t) * WORDS);
+      }
+      result.scale[c] = load_pack<STEPS>(scales + group);
+      result.bias[c] = load_pack<STEPS>(biases + group);
+      continue;
+    }
+    for (int i = 0; i < STEPS && j + i < groups; ++i) {
+      for (int l = 0; l < WORDS; ++l) {
+        result.words[i][c].at[l] = w[((group + i) * 4 + t) * WORDS + l];
+      }
+      result.scale[c].at[i] = scales[group + i];
+      result.bias[c].at[i] = biases[group + i];
+    }
+  }
+  return result;
+};
+long j = long(me.y) * STEPS;
+Groups next = {};
+if (j < groups) next = fetch(j);
+for (; j < groups; j += 8 * STEPS) {
+  // The next are on their way while these are computed.
+  const Groups now = next;
+  if (j + 8 * STEPS < groups) next = fetch(j + 8 * STEPS);
+  for (int i = 0; i < STEPS; ++i) {
+    float products[TALL][4];
+    float plain[TALL][4];
+    for (int r = 0; r < TALL; ++r) {
+      for (int e = 0; e < 4; ++e) products[r][e] = plain[r][e] = 0.0f;
+    }
+    for (int l = 0; l < WORDS; ++l) {
+      uint qs[2][4];
+      for (int h = 0; h < 4; ++h) {
+        qs[h / 2][h % 2 * 2] = weights(now.words[i][0].at[l], h);
+        qs[h / 2][h % 2 * 2 + 1] = weights(now.words[i][1].at[l], h);
+      }
+      for (int r = 0; r < TALL; ++r) {
+        Pack<uint, 4> v = {};
+        const long row = first_row + 8 * r + g;
+        if (row < rows && j + i < groups) {
+          v = load_eight(x + (row * depth + (((j + i) * 4 + t) * WORDS + l) * 8), packed);
+        }
+        for (int h = 0; h < 2; ++h) {
+          const uint b0 = (v.at[h] & 0xffffu) | v.at[h + 2] << 16;
+          const uint b1 = v.at[h] >> 16 | (v.at[h + 2] & 0xffff0000u);
+          add_product(products[r], qs[h], b0, b1, me.x);
+          add_product(plain[r], ones, b0, b1, me.x);
+        }
+      }
+    }
+    for (int r = 0; r < TALL; ++r) {
+      for (int e = 0; e < 4; ++e) {
+        sums[r][e] += float(now.scale[e / 2].at[i]) * products[r][e] +
+                      float(now.bias[e / 2].at[i]) * plain[r][e];
+      }
+    }
+  }
+}
+for (int r = 0; r < TALL; ++r) {
+  for (int e = 0; e < 4; ++e) {
+    tile[me.y][(r * 8 + t * 2 + e % 2) * 16 + g + e / 2 * 8] = sums[r][e];
+  }
+}
+threadgroup_barrier(mem_flags::mem_threadgroup);
+const int at = int(thread_index_in_threadgroup);
+const long row = first_row + at / 16;
+const long column = first + at % 16;
+if (at < TALL * 128 && row < rows && column < columns) {
+  float sum = 0.0f;
+  for (int i = 0; i < 8; ++i) sum += tile[i][at];
+  y[row * columns + column] = R(sum);
+}
+)",
+                         .header = std::string(kLoadText) + kPackText + kMatrixText});
   return kernel;
 }
 

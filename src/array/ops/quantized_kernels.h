@@ -18,10 +18,13 @@ const Kernel& quantized_rows_kernel();
 // Grouped along the columns: a thread has those of one block.
 const Kernel& quantized_columns_kernel();
 
-// Many weak threads, in groups of kWeakTile: see weak_groups(). Weights grouped along depth: a
-// simdgroup has ROWS rows of a column; params "rows", "columns". Grouped along the columns: a
-// threadgroup has those of 32 words. HALF: x is float16, bound as bits.
+// Many weak threads, in groups of kWeakTile: see weak_groups(). HALF: x is float16, bound as bits.
+// Weights grouped along depth, with params "rows", "columns": a simdgroup has ROWS rows of a
+// column; or, for x of T, which is float16 or bfloat16 and bound as bits, computed in float32 by
+// products of matrices, a threadgroup has 8 * TALL rows of 16 columns, ONES being two ones of T.
+// Grouped along the columns: a threadgroup has those of 32 words.
 const Kernel& weak_quantized_rows_kernel();
+const Kernel& weak_quantized_tiles_kernel();
 const Kernel& weak_quantized_columns_kernel();
 
 // For all threads: the weights as numbers, WORDS words a thread; and back, a group a thread.

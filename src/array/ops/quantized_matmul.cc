@@ -20,6 +20,9 @@ constexpr int64_t kPerWord = 32 / kBits;
 constexpr int64_t kQuantizedLanes = 32;
 // Rows that a simdgroup of weak threads has, where there are several.
 constexpr int64_t kWeakQuantizedRows = 4;
+// What products of matrices have at once.
+constexpr int64_t kTileRows = 8;
+constexpr int64_t kTileColumns = 16;
 
 // From this many rows on, weights are worth writing out: where both ways take as long for weights
 // of 4096 x 4096.
@@ -121,30 +124,40 @@ class QuantizedMatmul final : public Operation {
   }
 
   void record_weak(Encoder& encoder, const Work& work) const {
-    const int64_t rows = work.rows == 1 ? 1 : kWeakQuantizedRows;
-    const int64_t count =
-        how_.transpose ? ceil_div(work.columns, array::kWeakHeight) * ceil_div(work.rows, rows)
-                       : ceil_div(work.columns / kPerWord, array::kWeakWidth) * work.rows;
-    const auto groups = array::weak_groups(count, array::kWeakTile, 1, kName);
     std::vector<kernel::Constant> constants{{"A", work.dtype},
                                             {"R", work.out.dtype()},
                                             {"HALF", array::is_half(work.x)},
                                             {"GROUP", how_.group_size}};
-    std::vector<kernel::Param> params{
-        {"depth", work.depth}, {"columns", work.columns}, groups.count};
-    if (how_.transpose) {
+    std::vector<kernel::Param> params{{"depth", work.depth}, {"columns", work.columns}};
+    const Dtype x = work.x.dtype();
+    const bool tiles = how_.transpose && size_of(x) == Bytes(2) && work.dtype == Dtype::float32;
+    int64_t count = ceil_div(work.columns / kPerWord, array::kWeakWidth) * work.rows;
+    if (tiles) {
+      const int64_t tall = work.rows <= kTileRows ? 1 : 2;
+      count = ceil_div(work.columns, kTileColumns) * ceil_div(work.rows, tall * kTileRows);
+      constants[0] = {"T", x};
+      constants.push_back({"TALL", tall});
+      constants.push_back({"ONES", x == Dtype::float16 ? 0x3c003c00 : 0x3f803f80});
+    } else if (how_.transpose) {
+      const int64_t rows = work.rows == 1 ? 1 : kWeakQuantizedRows;
+      count = ceil_div(work.columns, array::kWeakHeight) * ceil_div(work.rows, rows);
       constants.push_back({"ROWS", rows});
-      params.push_back({"rows", work.rows});
     }
-    encoder.launch(how_.transpose ? array::weak_quantized_rows_kernel()
-                                  : array::weak_quantized_columns_kernel(),
-                   {.inputs = std::array{array::as_bits(work.x), work.w, work.scales, work.biases},
-                    .outputs = {&work.out, 1},
-                    .grid = groups.grid,
-                    .threadgroup = groups.group,
-                    .constants = constants,
-                    .params = params,
-                    .work_per_thread = array::share_of(4 * steps(work), groups.grid)});
+    if (how_.transpose) params.push_back({"rows", work.rows});
+    const auto groups = array::weak_groups(count, array::kWeakTile, 1, kName);
+    params.push_back(groups.count);
+    encoder.launch(
+        tiles            ? array::weak_quantized_tiles_kernel()
+        : how_.transpose ? array::weak_quantized_rows_kernel()
+                         : array::weak_quantized_columns_kernel(),
+        {.inputs = std::array{tiles ? work.x.viewed_as(Dtype::uint16) : array::as_bits(work.x),
+                              work.w, work.scales, work.biases},
+         .outputs = {&work.out, 1},
+         .grid = groups.grid,
+         .threadgroup = groups.group,
+         .constants = constants,
+         .params = params,
+         .work_per_thread = array::share_of(4 * steps(work), groups.grid)});
   }
 
   void record_many(Encoder& encoder, const Work& work) const {

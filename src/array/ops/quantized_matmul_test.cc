@@ -1,13 +1,17 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <random>
 
 #include "holdfast/array/ops/both_styles_test.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
 #include "holdfast/creation.h"
+#include "holdfast/eval.h"
 #include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {
@@ -99,6 +103,57 @@ TEST_P(QuantizedMatmulTest, agrees_with_double_precision) {
     check(2, 128, 128, {.group_size = 128, .transpose = transpose}, {float16, float32, float16});
   }
   check(5, 64, 7, {}, {float32, float32, float32}, Lie::transposed);
+}
+
+TEST_P(QuantizedMatmulTest, every_number_of_rows_has_its_own_results) {
+  for (const Dtype dtype : {float16, float32}) {
+    for (const int64_t m : {1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 33}) {
+      check(m, 128, 19, {}, {dtype, dtype, dtype});
+    }
+  }
+}
+
+TEST_P(QuantizedMatmulTest, columns_and_groups_that_fill_nothing_are_left_at_their_edges) {
+  for (const Dtype dtype : {float16, bfloat16, float32}) {
+    for (const int64_t group : {32, 64, 128}) {
+      for (const int64_t groups : {1, 3, 4, 5, 33}) {
+        check(2, group * groups, groups == 4 ? 16 : 1 + groups, {.group_size = group},
+              {dtype, dtype, dtype});
+      }
+    }
+  }
+}
+
+TEST_P(QuantizedMatmulTest, operands_that_begin_anywhere_are_read_where_they_are) {
+  for (const Dtype dtype : {float16, bfloat16, float32}) {
+    const auto moved = [](const Array& array, int64_t by) {
+      const Array before = zeros({by}, array.dtype());
+      const Array all = contiguous(concatenate({before, reshape(array, {array.size()})}, 0));
+      eval(all);
+      return reshape(slice(all, {{.start = by}}), array.shape());
+    };
+    const Array x = random_normal({3, 256}, dtype, RandomKey{1});
+    const std::vector<Array> w = quantize(random_normal({20, 256}, dtype, RandomKey{2}));
+    const std::vector<double> wanted = values_of(quantized_matmul(x, w[0], w[1], w[2]));
+    for (const int64_t by : {1, 2, 4, 7}) {
+      EXPECT_EQ(values_of(quantized_matmul(moved(x, by), w[0], w[1], w[2])), wanted) << by;
+      EXPECT_EQ(values_of(quantized_matmul(x, moved(w[0], by), w[1], w[2])), wanted) << by;
+      EXPECT_EQ(values_of(quantized_matmul(x, w[0], moved(w[1], by), moved(w[2], by))), wanted)
+          << by;
+    }
+  }
+}
+
+// Rows and columns beside infinite ones, and groups beyond the last, take nothing from them.
+TEST_P(QuantizedMatmulTest, what_is_infinite_stays_in_its_row) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  std::vector<double> x(3 * 192, 1);
+  x[2 * 192 - 1] = kInfinity;
+  const Array words(std::vector<uint32_t>(5 * 24, 0x11111111U), {5, 24});
+  const Array one = ones({5, 3}, float16);
+  std::vector<double> wanted(15, 384);
+  std::fill_n(wanted.begin() + 5, 5, kInfinity);
+  EXPECT_EQ(values_of(quantized_matmul(array_of(x, {3, 192}, float16), words, one, one)), wanted);
 }
 
 TEST_P(QuantizedMatmulTest, nightly_all_dtypes_and_layouts_agree_with_double_precision) {

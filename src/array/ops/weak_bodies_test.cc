@@ -30,15 +30,31 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-const std::vector<std::string> kWeakKernels{
-    "copy_rows_weak",         "copy_turned_weak",       "reduce_rows_weak",
-    "reduce_short_rows_weak", "reduce_apart_weak",      "reduce_columns_weak",
-    "argmax_rows_weak",       "argmax_short_rows_weak", "argmax_of_pieces_weak",
-    "argmax_apart_weak",      "softmax_weak",           "softmax_columns_weak",
-    "softmax_pieces_weak",    "softmax_join_weak",      "matmul_tiles_weak",
-    "matmul_rows_weak",       "scatter_last_weak",      "scatter_set_weak",
-    "scatter_count_weak",     "scatter_scan_weak",      "scatter_sort_weak",
-    "scatter_sorted_weak",    "quantized_matmul_weak",  "quantized_matmul_columns_weak"};
+const std::vector<std::string> kWeakKernels{"copy_rows_weak",
+                                            "copy_turned_weak",
+                                            "reduce_rows_weak",
+                                            "reduce_short_rows_weak",
+                                            "reduce_apart_weak",
+                                            "reduce_columns_weak",
+                                            "argmax_rows_weak",
+                                            "argmax_short_rows_weak",
+                                            "argmax_of_pieces_weak",
+                                            "argmax_apart_weak",
+                                            "softmax_weak",
+                                            "softmax_columns_weak",
+                                            "softmax_pieces_weak",
+                                            "softmax_join_weak",
+                                            "matmul_tiles_weak",
+                                            "matmul_rows_weak",
+                                            "scatter_last_weak",
+                                            "scatter_set_weak",
+                                            "scatter_count_weak",
+                                            "scatter_scan_weak",
+                                            "scatter_sort_weak",
+                                            "scatter_sorted_weak",
+                                            "quantized_matmul_weak",
+                                            "quantized_matmul_columns_weak",
+                                            "quantized_matmul_tiles_weak"};
 
 // Results on the device, which every kernel of an operation with two bodies takes part in.
 std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
@@ -65,7 +81,9 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
           matmul(filled({1, 40}), x),
           scatter(x, zeros({300}, int32, on), filled({300, 64}), 0),
           scatter(x, zeros({300}, int32, on), filled({300, 64}), 0, Update::add),
-          quantized_matmul(filled({3, 64}), words, scales, scales),
+          quantized_matmul(ones({3, 64}, float32, on), words, scales, scales),
+          quantized_matmul(ones({3, 64}, float16, on), words, scales, scales),
+          quantized_matmul(ones({9, 64}, bfloat16, on), words, scales, scales),
           quantized_matmul(filled({3, 64}), words, scales, scales, {.transpose = false})};
 }
 // The same for all other kernels.
