@@ -157,11 +157,16 @@ void Elementwise::record_in_rows(Call& call) const {
         "make them contiguous, or work on slices",
         expression_.name, to_string(call.out.shape())));
   }
+  const bool in_squares =
+      is_many_weak(call.encoder) && x >= kTurnedSide / 2 && y >= kTurnedSide / 2;
   for (size_t k = 0; k < call.inputs.size(); ++k) {
     const Layout& layout = layouts[k + 1];
-    call.access[call.numbers[k]] = layout.strides.back() == 1   ? Access::row
-                                   : layout.strides.back() == 0 ? Access::held
-                                                                : Access::strided;
+    const int64_t step = layout.strides.back();
+    const bool turned = in_squares && layout.strides[rank - 2] == 1;
+    call.access[call.numbers[k]] = step == 1   ? Access::row
+                                   : step == 0 ? Access::held
+                                   : turned    ? Access::turned
+                                               : Access::strided;
     call.inputs[k] = call.inputs[k].with_layout(layout);
   }
   launch(call, /*in_rows=*/true, call.out,
@@ -189,14 +194,23 @@ void Elementwise::launch(Call& call, bool in_rows, const Operand& out,
   boost::container::static_vector<kernel::Constant, 3> constants{{"C", types_.computed},
                                                                  {"R", types_.result}};
   kernel::Size3 grid = elements;
-  if (pattern.packed) {
+  const bool squares = pattern.turned();
+  if (squares) {
+    const int64_t count = ceil_div(int64_t{elements.x}, kTurnedSide) *
+                          ceil_div(int64_t{elements.y}, kTurnedSide) * elements.z;
+    const WeakGroups groups =
+        weak_groups(count, kWeakTile, 1, std::string(expression_.name).c_str());
+    grid = groups.grid;
+    params.push_back(groups.count);
+  } else if (pattern.packed) {
     const int64_t vector = kPackBytes / static_cast<int64_t>(widest);
     constants.push_back({"VECTOR", vector});
     params.push_back({"count", elements.x});
     grid.x = static_cast<uint32_t>(ceil_div(int64_t{elements.x}, vector));
   }
   const uint32_t wide = std::min(grid.x, kGroup);
-  const kernel::Size3 group{wide, in_rows ? std::min(grid.y, kGroup / wide) : 1, 1};
+  const kernel::Size3 group =
+      squares ? kWeakTile : kernel::Size3{wide, in_rows ? std::min(grid.y, kGroup / wide) : 1, 1};
   const std::span<const Operand> output(&out, 1);
   const std::span<const Operand> none;
   call.encoder.launch(elementwise_kernel(expression_, pattern),

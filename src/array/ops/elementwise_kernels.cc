@@ -66,6 +66,7 @@ std::string read(const Pattern& pattern, size_t operand) {
     case Access::one: return fmt::format("{}({}[0])", type, x);
     case Access::row: return fmt::format("{}({}[{} + at.x])", type, x, row_of(x));
     case Access::held: return fmt::format("{}({}[{}])", type, x, row_of(x));
+    case Access::turned: return fmt::format("{}({}_tile[at.x - left][at.y - top])", type, x);
     case Access::strided: break;
   }
   return fmt::format("{0}({1}[{2} + long(at.x) * {1}_strides[{1}_ndim - 1]])", type, x, row_of(x));
@@ -105,6 +106,7 @@ Reads reads(const Pattern& pattern, size_t operand) {
     case Access::one: return held(fmt::format("{}[0]", x));
     case Access::row: return side_by_side(fmt::format("{} + {}", x, row_of(x)));
     case Access::held: return held(fmt::format("{}[{}]", x, row_of(x)));
+    case Access::turned:
     case Access::strided: break;
   }
   return {fmt::format("const long {0}_step = {1}_strides[{1}_ndim - 1];\n"
@@ -173,6 +175,67 @@ std::string body_for_several(const Pattern& pattern) {
       arguments_of(pattern, [&](size_t i) { return reads(pattern, i).of_pack; }), store, apart);
 }
 
+// For threadgroups with squares of 32 x 32 elements. Elements of a whole square are on their way
+// together.
+std::string body_for_squares(const Pattern& pattern) {
+  std::string tiles;
+  std::string_view any;  // turned, so of the shape of the result
+  for (size_t i = 0; i < pattern.count; ++i) {
+    const std::string_view x = name_of(pattern, i);
+    if (pattern.operands[i].access != Access::turned || x != kOperandNames[i]) continue;
+    any = x;
+    tiles += fmt::format(R"(
+threadgroup ElementOf<decltype({0} + 0)> {0}_tile[32][33];
+{{
+  const uint3 at = uint3(0, top + me.x, layer);
+  auto from = {0} + {1};
+  const long step = {0}_strides[{0}_ndim - 1];
+  if (whole) {{
+    ElementOf<decltype({0} + 0)> values[4];
+    for (uint k = 0; k < 4; ++k) values[k] = from[long(left + me.y + k * 8) * step];
+    for (uint k = 0; k < 4; ++k) {0}_tile[me.y + k * 8][me.x] = values[k];
+  }} else if (at.y < lines) {{
+    for (uint k = me.y; k < 32 && left + k < columns; k += 8) {{
+      {0}_tile[k][me.x] = from[long(left + k) * step];
+    }}
+  }}
+}}
+)",
+                         x, row_of(x));
+  }
+  return fmt::format(
+      R"({0}
+const uint3 me = thread_position_in_threadgroup;
+const uint columns = uint({1}_shape[{1}_ndim - 1]);
+const uint lines = uint({1}_shape[{1}_ndim - 2]);
+const uint wide = (columns + 31) / 32;
+const uint high = (lines + 31) / 32;
+const uint left = uint(number % wide) * 32;
+const uint top = uint(number / wide % high) * 32;
+const uint layer = uint(number / wide / high);
+const bool whole = left + 32 <= columns && top + 32 <= lines;
+{2}threadgroup_barrier(mem_flags::mem_threadgroup);
+const ulong begin = (ulong(layer) * lines + top) * columns + left + me.x;
+if (whole) {{
+  R results[4];
+  for (uint k = 0; k < 4; ++k) {{
+    const uint3 at = uint3(left + me.x, top + me.y + k * 8, layer);
+    const ulong i = begin + ulong(me.y + k * 8) * columns;
+    results[k] = element({3});
+  }}
+  for (uint k = 0; k < 4; ++k) out[begin + ulong(me.y + k * 8) * columns] = results[k];
+}} else if (left + me.x < columns) {{
+  for (uint k = me.y; k < 32 && top + k < lines; k += 8) {{
+    const uint3 at = uint3(left + me.x, top + k, layer);
+    const ulong i = begin + ulong(k) * columns;
+    out[i] = element({3});
+  }}
+}}
+)",
+      kGroupNumberText, any, tiles,
+      arguments_of(pattern, [&](size_t i) { return read(pattern, i); }));
+}
+
 Kernel make(const Expression& expression, const Pattern& pattern) {
   kernel::Definition d{.name = std::string(expression.name)};
   bool in_place = false;
@@ -191,7 +254,9 @@ Kernel make(const Expression& expression, const Pattern& pattern) {
                          pattern.in_rows ? kRowHelper : "",
                          pattern.packed ? std::string(kPackText) + kEachText : "",
                          expression.helpers, parameters, expression.text);
-  d.source = pattern.packed ? body_for_several(pattern) : body_for_one(pattern);
+  d.source = pattern.turned() ? body_for_squares(pattern)
+             : pattern.packed ? body_for_several(pattern)
+                              : body_for_one(pattern);
   return Kernel(std::move(d));
 }
 

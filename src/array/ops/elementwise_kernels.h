@@ -1,5 +1,6 @@
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -19,6 +20,7 @@ enum class Access : uint8_t {
   row,      // in the thread's row of the last axis, at its place there
   held,     // the same element for the whole row
   strided,  // in the thread's row, with a stride
+  turned,   // the same where neighbours along the last axis but one lie side by side
 };
 
 // What of a call decides a kernel's text.
@@ -36,7 +38,15 @@ struct Pattern {
   // A thread has VECTOR elements side by side, of `count` along x in all (a constant and a param).
   // Else it has one, which a CPU's compiler makes vectors of.
   bool packed = false;
+  // Where an operand is turned, threadgroups of kWeakTile have squares of kTurnedSide instead,
+  // which they read those operands for together: see weak_groups(). Then threads are not counted by
+  // position, and neither VECTOR nor `count` is there.
+  bool turned() const noexcept {
+    return std::any_of(operands.begin(), operands.begin() + count,
+                       [](const Source& source) { return source.access == Access::turned; });
+  }
 };
+inline constexpr int64_t kTurnedSide = 32;
 
 // The kernel of an expression: inputs that are neither numbers nor taken, in order, named a, b, c
 // after the first operand that reads them; an output "out", in place where an operand is taken;

@@ -119,6 +119,43 @@ TEST_P(Packs, strided_operands_and_types_of_several_sizes_meet) {
   EXPECT_EQ(floats(third * 2.0F), each(third, [](float v) { return 2 * v; }));
 }
 
+TEST_P(Packs, transposed_operands_meet_others_at_every_edge_of_a_square) {
+  for (const Dtype dtype : {int8, float16, float32, int64}) {
+    for (const auto& [rows, columns] :
+         {std::pair<int64_t, int64_t>(15, 40), {16, 16}, {31, 33}, {32, 64}, {65, 47}, {64, 96}}) {
+      const Array x = counted({2, columns, rows + 3}, int32) % 63;
+      const Array y = counted({2, rows, columns}, int32) % 60;
+      const Array column = counted({rows, 1}, int32);
+      const Array turned =
+          transpose(slice(astype(x, dtype), {{.step = -1}, {}, {1, rows + 1}}), {0, 2, 1});
+      std::vector<float> wanted =
+          floats(copy(transpose(slice(x, {{.step = -1}, {}, {1, rows + 1}}), {0, 2, 1})));
+      const std::vector<float> ys = floats(y);
+      for (size_t i = 0; i < wanted.size(); ++i) {
+        const auto r = static_cast<int64_t>(i) / columns % rows;
+        wanted[i] = wanted[i] > static_cast<float>(r) ? wanted[i] + ys[i] : 1;
+      }
+      const Array sum = turned + astype(y, dtype);
+      const Array more = where(turned > astype(column, dtype), sum, 1);
+      EXPECT_EQ(floats(more), wanted) << rows << " x " << columns << ", " << to_string(dtype);
+      // Both transposed, and one of them twice.
+      EXPECT_EQ(floats(turned * 2 - turned), floats(copy(turned)));
+      EXPECT_EQ(floats(where(turned > turned * 0, turned, turned)), floats(copy(turned)));
+    }
+  }
+}
+
+// In place: the other operand's memory takes the sum.
+TEST_P(Packs, a_transposed_operand_is_added_in_place) {
+  const Array base = counted({70, 90});
+  const Array other = counted({90, 70});
+  const std::vector<float> a = floats(base);
+  const std::vector<float> b = floats(copy(transpose(other)));
+  std::vector<float> wanted(a.size());
+  for (size_t i = 0; i < a.size(); ++i) wanted[i] = (a[i] + 1 - b[i]) * 2;
+  EXPECT_EQ(floats((base + 1.0F - transpose(other)) * 2.0F), wanted);
+}
+
 TEST_P(Packs, a_copy_of_rows_has_each_element) {
   for (const Dtype dtype : {uint8, float16, float32, int64}) {
     for (const int64_t wide : {1, 2, 5, 16, 31, 300}) {
