@@ -447,6 +447,41 @@ void check_softmax(const Shape& shape, int64_t axis, Dtype dtype, Lie lie) {
                         std::string(to_string(dtype)) + to_string(shape) + to_string(lie));
 }
 
+// Rows that one thread, a few, a simdgroup or a threadgroup has, at once and in chunks, which begin
+// anywhere.
+TEST_P(SoftmaxTest, rows_of_any_length_agree_with_double_precision) {
+  for (const int64_t n : {1, 3, 4, 5, 16, 31, 32, 33, 127, 1021, 1024, 1027, 2048, 4097}) {
+    check_softmax({19, n}, -1, float32, Lie::contiguous);
+    check_softmax({3, 3, n}, -1, float16, Lie::offset);
+  }
+  check_softmax({512, 16'389}, -1, float16, Lie::contiguous);
+  check_softmax({2, 50'257}, -1, float32, Lie::offset);
+  check_softmax({2, 50'257}, -1, uint8, Lie::contiguous);
+}
+
+TEST_P(SoftmaxTest, rows_that_begin_anywhere_agree_with_double_precision) {
+  for (const int64_t skip : {1, 2, 3, 5}) {
+    for (const Dtype dtype : {float32, float16, float64}) {
+      const std::vector<double> values = reducible_values(400 + skip, dtype);
+      const Array all = array_of(values, {400 + skip}, dtype);
+      const Array part = reshape(slice(all, {{.start = skip}}), {4, 100});
+      const Array same = array_of({values.begin() + skip, values.end()}, {4, 100}, dtype);
+      numeric::expect_close(values_of(softmax(part)), values_of(softmax(same)), dtype, 32,
+                            "from " + std::to_string(skip));
+    }
+  }
+}
+
+TEST_P(SoftmaxTest, most_of_a_row_may_be_minus_infinity) {
+  for (const int64_t n : {40, 2000, 20'000}) {
+    std::vector<double> values(static_cast<size_t>(n), -kReduceInfinity);
+    std::vector<double> wanted(values.size(), 0);
+    values[static_cast<size_t>(n) / 2] = -1000;
+    wanted[static_cast<size_t>(n) / 2] = 1;
+    EXPECT_EQ(values_of(softmax(array_of(values, {n}, float32))), wanted) << n;
+  }
+}
+
 TEST_P(SoftmaxTest, agrees_with_double_precision) {
   for (const Dtype dtype : {float32, float16, bfloat16, int32}) {
     check_softmax({5, 77}, -1, dtype, Lie::contiguous);

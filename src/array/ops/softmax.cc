@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <array>
+#include <bit>
+#include <vector>
 
 #include "holdfast/array/ops/softmax_kernels.h"
 #include "holdfast/array/ops/work.h"
@@ -16,6 +19,14 @@ constexpr int64_t kSoftmaxColumns = 32;
 constexpr int64_t kFewColumns = 8;
 // The same for many weak threads, which are 32 beside each other.
 constexpr int64_t kFewWeakColumns = 16;
+// Weak threads of a threadgroup; what each has of a row at a time, in registers, of which 64 let
+// two such groups share a multiprocessor; and threads that share a row of several packs at
+// least, as memory is read in 32 bytes.
+constexpr int64_t kWeakSoftmaxThreads = 512;
+constexpr int64_t kWeakSoftmaxBytes = 128;
+constexpr int64_t kFewSoftmaxLanes = 2;
+// Pieces of all rows.
+constexpr int64_t kWeakSoftmaxGroups = 1024;
 
 class SoftmaxOperation final : public Operation {
  public:
@@ -71,12 +82,15 @@ class SoftmaxOperation final : public Operation {
 
     void launch(const Kernel& kernel, std::span<const Operand> inputs,
                 std::span<const Operand> outputs, const kernel::Size3& grid,
-                const kernel::Size3& group, std::span<const kernel::Param> params) const {
+                const kernel::Size3& group, std::span<const kernel::Param> params,
+                std::span<const kernel::Constant> more = {}) const {
+      std::vector<kernel::Constant> all(constants.begin(), constants.end());
+      all.insert(all.end(), more.begin(), more.end());
       encoder.launch(kernel, {.inputs = inputs,
                               .outputs = outputs,
                               .grid = grid,
                               .threadgroup = group,
-                              .constants = constants,
+                              .constants = all,
                               .params = params,
                               .work_per_thread = array::share_of(steps, grid)});
     }
@@ -102,7 +116,7 @@ class SoftmaxOperation final : public Operation {
                   {&call.y_step, 1});
       return;
     }
-    const Pieces pieces(call, rows);
+    const Pieces pieces(call, rows, kMaxSoftmaxPieces);
     grid.y = static_cast<uint32_t>(pieces.count);
     call.launch(array::softmax_pieces_kernel(), {&call.in, 1}, pieces.results, grid,
                 {&pieces.length, 1});
@@ -111,50 +125,101 @@ class SoftmaxOperation final : public Operation {
   }
 
   static void weak_columns(const Call& call, const Rows& rows) {
+    const int64_t height = most_weak_threads(call.encoder) / array::kWeakWidth;
     const auto groups =
         array::weak_groups(rows.count / rows.y_step * ceil_div(rows.y_step, array::kWeakWidth),
-                           array::kWeakTile, 1, "softmax");
+                           {array::kWeakWidth, static_cast<uint32_t>(height), 1}, 1, "softmax");
     call.launch(array::weak_softmax_columns_kernel(), {&call.in, 1}, {&call.out, 1}, groups.grid,
-                groups.group, std::array{call.y_step, groups.count});
+                groups.group, std::array{call.y_step, groups.count},
+                std::array{kernel::Constant{"HEIGHT", height}});
   }
 
+  static int64_t most_weak_threads(const Encoder& encoder) {
+    return std::min<int64_t>(encoder.device().max_group_threads, kWeakSoftmaxThreads);
+  }
+  // How many weak threads have a row, or a piece of one, and what each has of it at a time.
+  struct Lanes {
+    bool dense;
+    int64_t vector;
+    int64_t lanes;
+    int64_t packs;
+
+    Lanes(const Call& call, const Rows& rows, int64_t length)
+        : dense(call.in.layout().strides.back() == 1 && rows.y_step == 1),
+          vector(dense ? array::kPackBytes /
+                             static_cast<int64_t>(std::max(size_of(call.in.dtype()).value,
+                                                           size_of(call.out.dtype()).value))
+                       : 1) {
+      // A row that begins anywhere has one pack more.
+      const int64_t all = ceil_div(length % vector == 0 ? length : length + vector - 1, vector);
+      const auto bytes = static_cast<int64_t>(size_of(call.work).value);
+      const int64_t most = kWeakSoftmaxBytes / bytes / vector;
+      const bool in_group = all > array::kWeakWidth * most;
+      lanes = power_above(ceil_div(all, in_group ? most : most / 2));
+      lanes = in_group ? std::min(lanes, most_weak_threads(call.encoder))
+                       : std::clamp(lanes, std::min(power_above(all), kFewSoftmaxLanes),
+                                    array::kWeakWidth);
+      packs = std::min(most, power_above(ceil_div(all, lanes)));
+    }
+    std::array<kernel::Constant, 5> constants(const Call& call) const {
+      const Shape& shape = call.in.shape();
+      const bool even = call.in.size() == shape[shape.size() - 2] * shape.back();
+      return {{{"LANES", lanes},
+               {"PACKS", packs},
+               {"VECTOR", vector},
+               {"DENSE", dense},
+               {"EVEN", even}}};
+    }
+    array::WeakGroups groups(const Rows& rows, int64_t pieces) const {
+      const int64_t threads = lanes > array::kWeakWidth ? lanes : array::kWeakGroup;
+      return array::weak_groups(ceil_div(rows.count, threads / lanes),
+                                {static_cast<uint32_t>(threads), 1, 1}, pieces, "softmax");
+    }
+
+   private:
+    static int64_t power_above(int64_t of) {
+      return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(of)));
+    }
+  };
+
   static void weak_rows(const Call& call, const Rows& rows) {
+    const kernel::Param count{"rows", rows.count};
     if (rows.count >= array::kWeakGroups || rows.length < 2 * kSoftmaxPieceElements) {
-      const auto groups = array::weak_groups(rows.count, array::kWeakLine, 1, "softmax");
+      const Lanes lanes(call, rows, rows.length);
+      const auto groups = lanes.groups(rows, 1);
       call.launch(
           array::weak_softmax_rows_kernel(), {&call.in, 1}, {&call.out, 1}, groups.grid,
           groups.group,
-          std::array{call.y_step, kernel::Param{"piece_length", rows.length}, groups.count});
+          std::array{call.y_step, count, kernel::Param{"piece_length", rows.length}, groups.count},
+          lanes.constants(call));
       return;
     }
-    const Pieces pieces(call, rows);
-    const auto groups = array::weak_groups(rows.count, array::kWeakLine, pieces.count, "softmax");
+    const Pieces pieces(call, rows, kWeakSoftmaxGroups / rows.count);
+    const Lanes lanes(call, rows, pieces.each);
+    const auto groups = lanes.groups(rows, pieces.count);
     call.launch(array::weak_softmax_pieces_kernel(), {&call.in, 1}, pieces.results, groups.grid,
-                groups.group, std::array{pieces.length, groups.count});
+                groups.group, std::array{count, pieces.length, groups.count},
+                lanes.constants(call));
     call.launch(array::weak_softmax_join_kernel(), pieces.inputs(call), {&call.out, 1}, groups.grid,
-                groups.group, std::array{call.y_step, pieces.length, groups.count});
+                groups.group, std::array{call.y_step, count, pieces.length, groups.count},
+                lanes.constants(call));
   }
 
   // Of long rows, and the memory for what is found in each.
   struct Pieces {
+    int64_t each;
     int64_t count;
     kernel::Param length;
     std::array<Operand, 2> results;
 
-    Pieces(const Call& call, const Rows& rows) : Pieces(call, rows, length_of(rows)) {}
-    std::array<Operand, 3> inputs(const Call& call) const {
-      return {call.in, results[0], results[1]};
-    }
-
-   private:
-    Pieces(const Call& call, const Rows& rows, int64_t each)
-        : count(ceil_div(rows.length, each)),
+    Pieces(const Call& call, const Rows& rows, int64_t most)
+        : each(ceil_div(rows.length, std::min(rows.length / kSoftmaxPieceElements, most))),
+          count(ceil_div(rows.length, each)),
           length{"piece_length", each},
           results{call.encoder.scratch({rows.count, count}, call.work),
                   call.encoder.scratch({rows.count, count}, call.work)} {}
-    static int64_t length_of(const Rows& rows) {
-      return ceil_div(rows.length,
-                      std::min<int64_t>(rows.length / kSoftmaxPieceElements, kMaxSoftmaxPieces));
+    std::array<Operand, 3> inputs(const Call& call) const {
+      return {call.in, results[0], results[1]};
     }
   };
 

@@ -12,6 +12,9 @@ constexpr const char* kExpText = R"(
 // e^x of what is not above zero, in simple operations that compilers make vectors of. Off by two
 // units in the last place at most; what float32 has no normal number for is zero.
 inline float exp_below(float x) {
+#ifdef __CUDACC__
+  return metal::exp(x);  // a few instructions there
+#else
   const float low = x < -87.0f ? -87.0f : x;
   const float shifted = low * 1.44269504f + 12582912.0f;  // its low bits are the whole number
   const float whole = shifted - 12582912.0f;
@@ -25,6 +28,7 @@ inline float exp_below(float x) {
   p = p * f + 1.0f;
   const uint power = (as_type<uint>(shifted) + 127u) << 23;
   return x < -87.0f ? 0.0f : p * as_type<float>(power);
+#endif
 }
 inline double exp_below(double x) { return metal::exp(x); }
 )";
@@ -197,49 +201,151 @@ for (long p = 0; p < pieces; ++p) {
 }
 )";
 
-// Many weak threads: a threadgroup has a row, or a piece of one, and each thread every 256th
-// element of it: neighbours read neighbouring elements.
+constexpr const char* kSumBelowText = R"(
+// The sum of powers below `from`, of powers below `to`, which is not less. Nothing but minus
+// infinity counts for nothing.
+inline A sum_below(A sum, A from, A to) {
+  if (from == to) return sum;
+  return from == A(-INFINITY) ? A(0) : sum * exp_below(from - to);
+}
+)";
+// Many weak threads: LANES of them have a row, or a piece of one, in chunks of PACKS packs of
+// VECTOR elements for each. The packs of a row begin where memory is aligned: the first and the
+// last may have elements outside of it, which count as minus infinity.
+constexpr const char* kWeakText = R"(
+constexpr uint SIMDS = LANES > 32 ? LANES / 32 : 1;
+// How far past such a place a row begins.
+template <class P>
+inline int head_of(P row) {
+  const device ElementOf<P>* p = row;
+  return int(reinterpret_cast<ulong>(p) / sizeof(*p) % VECTOR);
+}
+// Pack p of those that a thread has from `from` on: only the first can begin before the row. In
+// both, `at` is where `from` would be.
+template <class P>
+inline void load_at(P at, long step, int n, int from, int p, thread A* values) {
+  const int k = p * LANES * VECTOR;
+  if ((p > 0 || from >= 0) && from + k + VECTOR <= n) {
+    const auto pack = load_pack<VECTOR>(at + k * step);
+    for (int j = 0; j < VECTOR; ++j) values[j] = load<A, HALF>(pack.at[j]);
+  } else {
+    for (int j = 0; j < VECTOR; ++j) {
+      const bool inside = (p > 0 || from + j >= 0) && from + k + j < n;
+      values[j] = inside ? load<A, HALF>(at[(k + j) * step]) : A(-INFINITY);
+    }
+  }
+}
+template <class Q>
+inline void store_at(Q at, long step, bool aligned, int n, int from, int p,
+                     const thread A* values, A scale) {
+  const int k = p * LANES * VECTOR;
+  if (aligned && (p > 0 || from >= 0) && from + k + VECTOR <= n) {
+    Pack<R, VECTOR> pack;
+    for (int j = 0; j < VECTOR; ++j) pack.at[j] = R(values[j] * scale);
+    store_pack<VECTOR>(at + k * step, pack);
+  } else {
+    for (int j = 0; j < VECTOR; ++j) {
+      if ((p > 0 || from + j >= 0) && from + k + j < n) at[(k + j) * step] = R(values[j] * scale);
+    }
+  }
+}
+// What the values of all threads of a row come to, in one order on all runs.
+template <class F>
+inline A joined_in_row(A v, threadgroup A* meeting, uint t, F of) {
+  for (uint distance = (LANES < 32 ? LANES : 32) / 2; distance > 0; distance /= 2) {
+    v = of(v, simd_shuffle_xor(v, distance));
+  }
+  if (LANES > 32) {
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    if (t % 32 == 0) meeting[t / 32] = v;
+    threadgroup_barrier(mem_flags::mem_threadgroup);
+    v = meeting[t % SIMDS];
+    for (uint distance = SIMDS / 2; distance > 0; distance /= 2) {
+      v = of(v, simd_shuffle_xor(v, distance));
+    }
+  }
+  return v;
+}
+)";
+// A row, or a piece of it: n elements at `row`, of which the thread has every LANES-th pack.
 constexpr const char* kWeakRow = R"(
 const uint t = thread_index_in_threadgroup;
+const int lane = int(t % LANES);
+const long mine = number * (long(threads_per_threadgroup.x) / LANES) + t / LANES;
+const bool is_there = mine < rows;
+const long which = is_there ? mine : rows - 1;
 const int last = x_ndim - 1;
-const long step = x_strides[last];
-const long n = x_shape[last];
+const long step = DENSE ? 1 : x_strides[last];
+const long whole = x_shape[last];
 const long begin = piece * piece_length;
-const long end = metal::min(begin + piece_length, n);
+const int n = int(metal::min(piece_length, whole - begin));
 const long pieces = threadgroups_per_grid.z;
-const long row_of_pieces = number * pieces;
-auto row = x + elem_to_loc(number, x_shape, x_strides, last);
+const long row_of_pieces = which * pieces;
+#if EVEN
+auto row = x + (which * x_strides[last - 1] + begin * step);
+#else
+auto row = x + (elem_to_loc(which, x_shape, x_strides, last) + begin * step);
+#endif
+const int head = head_of(row);
+const int chunk = LANES * PACKS * VECTOR;
+const int chunks = (head + n + chunk - 1) / chunk;
+const int first = lane * VECTOR - head;
+A values[PACKS * VECTOR];
 )";
-// All threads start from the first element: where that is NaN, so is the largest.
+// The chunk that is read last stays in `values`, as powers below the thread's own largest element.
 constexpr const char* kWeakLargestAndSum = R"(
-threadgroup A meeting[8];
-A best = load<A, HALF>(row[begin * step]);
-for (long k = begin + t; k < end; k += 256) {
-  const A v = load<A, HALF>(row[k * step]);
-  best = v > best ? v : best;
-}
-best = joined_in_group(best, meeting, t, [](A a, A b) { return b > a ? b : a; });
-A sum = A(0);
-for (long k = begin + t; k < end;) {
+threadgroup A meeting[SIMDS];
+A own = A(-INFINITY);
+A own_sum = A(0);
+for (int c = chunks - 1; c >= 0; --c) {
+  const int from = first + c * chunk;
+  auto at = row + from * step;
+  for (int p = 0; p < PACKS; ++p) load_at(at, step, n, from, p, values + p * VECTOR);
+  A most = own;
+  for (int i = 0; i < PACKS * VECTOR; ++i) most = values[i] > most ? values[i] : most;
+  const A below = most == A(-INFINITY) ? A(0) : most;
   A part = A(0);
-  for (int j = 0; j < 16 && k < end; ++j, k += 256) {
-    part += exp_below(load<A, HALF>(row[k * step]) - best);
+  for (int i = 0; i < PACKS * VECTOR; ++i) {
+    values[i] = exp_below(values[i] - below);
+    part += values[i];
   }
-  sum += part;
+  own_sum = part + sum_below(own_sum, own, most);
+  own = most;
 }
-sum = joined_in_group(sum, meeting, t, [](A a, A b) { return a + b; });
+const A best = joined_in_row(own, meeting, t, [](A a, A b) { return b > a ? b : a; });
+const A sum = joined_in_row(sum_below(own_sum, own, best), meeting, t,
+                            [](A a, A b) { return a + b; });
+)";
+constexpr const char* kWeakTarget = R"(
+const A scale = A(1) / sum;
+#if DENSE
+const long to_step = 1;
+auto to = y + (which * whole + begin);
+#else
+const long to_step = y_step;
+auto to = y + (which / y_step * whole * y_step + which % y_step + begin * y_step);
+#endif
+const bool aligned = head_of(to) == head;
 )";
 constexpr const char* kWeakWrite = R"(
-const A scale = A(1) / sum;
-auto to = y + (number / y_step * n * y_step + number % y_step);
-for (long k = begin + t; k < end; k += 256) {
-  to[k * y_step] = R(exp_below(load<A, HALF>(row[k * step]) - best) * scale);
+constexpr int AGAIN = PACKS < 4 ? PACKS : 4;
+for (; from < n; from += AGAIN * LANES * VECTOR) {
+  auto source = row + from * step;
+  auto target = to + from * to_step;
+  for (int p = 0; p < AGAIN; ++p) load_at(source, step, n, from, p, values + p * VECTOR);
+  for (int i = 0; i < AGAIN * VECTOR; ++i) values[i] = exp_below(values[i] - best);
+  for (int p = 0; p < AGAIN; ++p) {
+    store_at(target, to_step, aligned, n, from, p, values + p * VECTOR, scale);
+  }
 }
 )";
 
-// Rows side by side, y_step of them: a threadgroup has 32, and each simdgroup every eighth element.
+// Rows side by side, y_step of them: a threadgroup has 32, and each of its HEIGHT simdgroups every
+// HEIGHT-th element.
 constexpr const char* kWeakSoftmaxColumns = R"(
-threadgroup A tile[8][32];
+constexpr int AHEAD = 8;
+threadgroup A largests[HEIGHT][32];
+threadgroup A tile[HEIGHT][32];
 const uint3 me = thread_position_in_threadgroup;
 const int last = x_ndim - 1;
 const long step = x_strides[last];
@@ -249,32 +355,41 @@ const long line = number / blocks;
 const long column = number % blocks * 32 + me.x;
 const long there = metal::min(column, y_step - 1);
 auto from = x + elem_to_loc(line * y_step + there, x_shape, x_strides, last);
-A best = load<A, HALF>(from[0]);
-for (long k = me.y; k < n; k += 8) {
-  const A v = load<A, HALF>(from[k * step]);
-  best = v > best ? v : best;
-}
-tile[me.y][me.x] = best;
-threadgroup_barrier(mem_flags::mem_threadgroup);
-for (int i = 0; i < 8; ++i) best = tile[i][me.x] > best ? tile[i][me.x] : best;
-threadgroup_barrier(mem_flags::mem_threadgroup);
-A sum = A(0);
-for (long k = me.y; k < n;) {
-  A part = A(0);
-  for (int j = 0; j < 16 && k < n; ++j, k += 8) {
-    part += exp_below(load<A, HALF>(from[k * step]) - best);
+A values[AHEAD];
+A own = A(-INFINITY);
+A own_sum = A(0);
+for (long k = me.y; k < n; k += HEIGHT * AHEAD) {
+  A most = own;
+  for (int j = 0; j < AHEAD; ++j) {
+    const long at = k + j * HEIGHT;
+    values[j] = at < n ? load<A, HALF>(from[at * step]) : A(-INFINITY);
   }
-  sum += part;
+  for (int j = 0; j < AHEAD; ++j) most = values[j] > most ? values[j] : most;
+  const A below = most == A(-INFINITY) ? A(0) : most;
+  A part = A(0);
+  for (int j = 0; j < AHEAD; ++j) part += exp_below(values[j] - below);
+  own_sum = part + sum_below(own_sum, own, most);
+  own = most;
 }
-tile[me.y][me.x] = sum;
+largests[me.y][me.x] = own;
+tile[me.y][me.x] = own_sum;
 threadgroup_barrier(mem_flags::mem_threadgroup);
-sum = A(0);
-for (int i = 0; i < 8; ++i) sum += tile[i][me.x];
+A best = A(-INFINITY);
+for (int i = 0; i < HEIGHT; ++i) best = largests[i][me.x] > best ? largests[i][me.x] : best;
+A sum = A(0);
+for (int i = 0; i < HEIGHT; ++i) sum += sum_below(tile[i][me.x], largests[i][me.x], best);
 if (column < y_step) {
   const A scale = A(1) / sum;
   auto to = y + (line * n * y_step + column);
-  for (long k = me.y; k < n; k += 8) {
-    to[k * y_step] = R(exp_below(load<A, HALF>(from[k * step]) - best) * scale);
+  for (long k = me.y; k < n; k += HEIGHT * AHEAD) {
+    for (int j = 0; j < AHEAD; ++j) {
+      const long at = k + j * HEIGHT;
+      if (at < n) values[j] = load<A, HALF>(from[at * step]);
+    }
+    for (int j = 0; j < AHEAD; ++j) {
+      const long at = k + j * HEIGHT;
+      if (at < n) to[at * y_step] = R(exp_below(values[j] - best) * scale);
+    }
   }
 }
 )";
@@ -335,14 +450,25 @@ write(row + begin * step, step, y + to, y_step, length, best, sum);
 }
 
 const Kernel& weak_softmax_rows_kernel() {
-  static const NeverDestroyed<Kernel> kernel(softmax_of(
-      "softmax_weak", std::string(kGroupNumberText) + kWeakRow + kWeakLargestAndSum + kWeakWrite,
-      kJoinText));
+  static const NeverDestroyed<Kernel> kernel(
+      softmax_of("softmax_weak", std::string(kGroupNumberText) + kWeakRow + kWeakLargestAndSum + R"(
+if (is_there) {
+)" + kWeakTarget + R"(
+  const A powers = own == A(-INFINITY) ? A(0) : exp_below(own - best);
+  auto target = to + first * to_step;
+  for (int p = 0; p < PACKS; ++p) {
+    store_at(target, to_step, aligned, n, first, p, values + p * VECTOR, powers * scale);
+  }
+  int from = first + chunk;
+)" + kWeakWrite + R"(
+}
+)",
+                 std::string(kPackText) + kSumBelowText + kWeakText));
   return kernel;
 }
 const Kernel& weak_softmax_columns_kernel() {
-  static const NeverDestroyed<Kernel> kernel(
-      softmax_of("softmax_columns_weak", std::string(kGroupNumberText) + kWeakSoftmaxColumns, ""));
+  static const NeverDestroyed<Kernel> kernel(softmax_of(
+      "softmax_columns_weak", std::string(kGroupNumberText) + kWeakSoftmaxColumns, kSumBelowText));
   return kernel;
 }
 const Kernel& weak_softmax_pieces_kernel() {
@@ -353,19 +479,28 @@ if (t == 0) {
   sums[row_of_pieces + piece] = sum;
 }
 )",
-      kJoinText)));
+      std::string(kPackText) + kSumBelowText + kWeakText)));
   return kernel;
 }
 const Kernel& weak_softmax_join_kernel() {
   static const NeverDestroyed<Kernel> kernel(second_of_pieces(
       softmax_of("softmax_join_weak", std::string(kGroupNumberText) + kWeakRow + R"(
-A best = largests[row_of_pieces];
-for (long p = 1; p < pieces; ++p) {
+threadgroup A meeting[SIMDS];
+A best = A(-INFINITY);
+for (long p = lane; p < pieces; p += LANES) {
   const A v = largests[row_of_pieces + p];
   best = v > best ? v : best;
 }
-)" + kSumOfPieces + kWeakWrite,
-                 "")));
+best = joined_in_row(best, meeting, t, [](A a, A b) { return b > a ? b : a; });
+A sum = A(0);
+for (long p = lane; p < pieces; p += LANES) {
+  sum += sum_below(sums[row_of_pieces + p], largests[row_of_pieces + p], best);
+}
+sum = joined_in_row(sum, meeting, t, [](A a, A b) { return a + b; });
+)" + kWeakTarget + R"(
+int from = first;
+)" + kWeakWrite,
+                 std::string(kPackText) + kSumBelowText + kWeakText)));
   return kernel;
 }
 

@@ -17,8 +17,11 @@ const Kernel& softmax_rows_kernel();
 const Kernel& softmax_columns_kernel();
 const Kernel& softmax_pieces_kernel();
 const Kernel& softmax_join_kernel();
-// Of many weak threads a threadgroup has what a strong thread has: see weak_groups(). All of them
-// but the one for columns have the param "piece_length".
+// Of many weak threads LANES, a constant, have what a strong thread has, in packs of VECTOR
+// elements, PACKS at a time (see weak_groups() for groups). More constants: DENSE, elements lie
+// side by side in x and y; EVEN, all rows are equally far apart in x. Params beside "y_step":
+// "rows" and "piece_length". For columns there is the constant HEIGHT instead, the simdgroups of a
+// threadgroup.
 const Kernel& weak_softmax_rows_kernel();
 const Kernel& weak_softmax_columns_kernel();
 const Kernel& weak_softmax_pieces_kernel();
