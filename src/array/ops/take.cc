@@ -53,6 +53,34 @@ y[to] = inside ? x[outer * x_strides[0] + at * x_strides[1] + inner * step] : T(
   return kernel;
 }
 
+// Many weak threads: the same for rows of inner that lie side by side; see PackedRows.
+const Kernel& weak_take_rows_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
+      kernel::Definition{.name = "take_rows_weak",
+                         .inputs = {"x", "indices"},
+                         .outputs = {"y"},
+                         .source = std::string(R"(
+const uint row = thread_position_in_grid.z * rows_y + thread_position_in_grid.y;
+if (row < rows) {
+  const uint outer = row / positions;
+  const I given = indices[row - outer * positions];
+  const long n = x_shape[1];
+)") + array::kPositionText + R"(
+  auto to = y + long(row) * inner;
+  if (inside) {
+    move_row(x + (long(outer) * x_strides[0] + at * x_strides[1]), to, inner,
+             thread_position_in_grid.x, threads_per_grid.x);
+  } else {
+    for (uint k = thread_position_in_grid.x; k < inner; k += threads_per_grid.x) {
+      to[k] = T(missing);
+    }
+  }
+}
+)",
+                         .header = std::string(array::kPackText) + array::kMoveText});
+  return kernel;
+}
+
 // [outer, axis, inner]; none where the axes around it do not lie as one each.
 std::optional<Layout> in_three(const Layout& layout, size_t axis) {
   Layout outer{.offset = layout.offset};
@@ -95,7 +123,12 @@ class Take final : public Operation {
     const int64_t outer = x.shape()[0];
     const int64_t inner = x.shape()[2];
     const int64_t positions = out.size() / outer / inner;
+    const kernel::Param instead{"missing", kernel::Scalar(static_cast<float>(missing))};
     const bool single = inner == 1;
+    if (array::is_many_weak(encoder) && !along_ && !single && x.layout().strides[2] == 1 &&
+        array::PackedRows::fit(outer * positions, inner)) {
+      return take_rows(encoder, x, indices, out, instead);
+    }
     const char* const what = along_ ? "take_along_axis" : "take";
     const kernel::Size3 grid{array::grid_axis(single ? positions : inner, what),
                              single ? 1 : array::grid_axis(positions, what),
@@ -112,11 +145,36 @@ class Take final : public Operation {
                                               {"SINGLE", single},
                                               {"DENSE", x.layout().strides[2] == 1 && !single},
                                               {"ALONG", along_}}},
-         .params =
-             std::array{kernel::Param{"missing", kernel::Scalar(static_cast<float>(missing))}}});
+         .params = {&instead, 1}});
   }
 
  private:
+  static void take_rows(Encoder& encoder, const Operand& x, const Operand& indices,
+                        const Operand& out, const kernel::Param& missing) {
+    const int64_t inner = x.shape()[2];
+    const int64_t rows = out.size() / inner;
+    const auto step = [&](size_t axis) {
+      return x.shape()[axis] == 1 ? 0 : x.layout().strides[axis];
+    };
+    const array::PackedRows packed(rows, inner, step(0) | step(1),
+                                   static_cast<int64_t>(size_of(x.dtype()).value), 4);
+    encoder.launch(weak_take_rows_kernel(),
+                   {.inputs = std::array{x, indices},
+                    .outputs = {&out, 1},
+                    .grid = packed.grid,
+                    .threadgroup = array::group_of(encoder, packed.grid),
+                    .constants = std::array<kernel::Constant, 4>{{{"T", x.dtype()},
+                                                                  {"I", indices.dtype()},
+                                                                  {"VECTOR", packed.vector},
+                                                                  {"PACKS", packed.packs}}},
+                    .params = std::array<kernel::Param, 5>{
+                        {missing,
+                         {"positions", static_cast<uint32_t>(rows / x.shape()[0])},
+                         {"inner", static_cast<uint32_t>(inner)},
+                         {"rows", static_cast<uint32_t>(rows)},
+                         {"rows_y", packed.rows_y}}}});
+  }
+
   size_t axis_;
   bool along_;
 };

@@ -5,10 +5,12 @@
 #include <limits>
 #include <numeric>
 
+#include "holdfast/array/ops/both_styles_test.h"
 #include "holdfast/array/ops/numeric_test.h"
 #include "holdfast/base/error.h"
 #include "holdfast/creation.h"
 #include "holdfast/ops.h"
+#include "holdfast/views.h"
 
 namespace holdfast {
 namespace {
@@ -173,6 +175,36 @@ TEST(Take, beside_an_axis_there_are_at_most_as_many_elements_as_a_grid_is_long) 
   refuses(before, 2);
   refuses(behind, 0);
   EXPECT_NO_THROW((void)take(before, zeros({1}, int32), 0));
+}
+
+class TakeRows : public BothStyles {};
+INSTANTIATE_TEST_SUITE_P(, TakeRows, both_styles(), style_name);
+
+TEST_P(TakeRows, of_any_width_and_place_have_each_element) {
+  for (const Dtype dtype : {float32, float16, int8}) {
+    for (const int64_t inner : {1, 2, 3, 4, 8, 12, 31, 64, 260}) {
+      for (const int64_t skip : {0, 1}) {
+        const int64_t count = 2 * 5 * inner;
+        const std::vector<double> values = counted(count + skip, dtype);
+        const Array all = array_of(values, {count + skip}, dtype);
+        const Array a = reshape(slice(all, {{.start = skip}}), {2, 5, inner});
+        const std::vector<int64_t> at{4, 0, -1, 7, 2, 2, -6};
+        const Array positions = Array(std::vector<int32_t>(at.begin(), at.end()), {7});
+        expect_same(
+            take(a, positions, 1),
+            taken({values.begin() + skip, values.end()}, {2, 5, inner}, 1, 7, dtype,
+                  [&](int64_t, int64_t p, int64_t, int64_t) { return at[static_cast<size_t>(p)]; }),
+            std::to_string(inner) + " from " + std::to_string(skip));
+        if (skip == 0) continue;
+        // Rows that lie further apart than they are wide.
+        const Array wide = slice(reshape(all, {1, count + skip}), {{}, {.stop = count}});
+        expect_same(
+            take(slice(reshape(wide, {10, inner}), {{.step = 2}}), positions, 0),
+            values_of(take(copy(slice(reshape(wide, {10, inner}), {{.step = 2}})), positions, 0)),
+            "every second row");
+      }
+    }
+  }
 }
 
 }  // namespace
