@@ -21,8 +21,8 @@ constexpr int64_t kQuantizedLanes = 32;
 // Rows that a simdgroup of weak threads has, where there are several.
 constexpr int64_t kWeakQuantizedRows = 4;
 // What products of matrices have at once.
-constexpr int64_t kTileRows = 8;
-constexpr int64_t kTileColumns = 16;
+constexpr int64_t kQuantizedTileRows = 8;
+constexpr int64_t kQuantizedTileColumns = 16;
 
 // From this many rows on, weights are worth writing out: where both ways take as long for weights
 // of 4096 x 4096.
@@ -133,8 +133,9 @@ class QuantizedMatmul final : public Operation {
     const bool tiles = how_.transpose && size_of(x) == Bytes(2) && work.dtype == Dtype::float32;
     int64_t count = ceil_div(work.columns / kPerWord, array::kWeakWidth) * work.rows;
     if (tiles) {
-      const int64_t tall = work.rows <= kTileRows ? 1 : 2;
-      count = ceil_div(work.columns, kTileColumns) * ceil_div(work.rows, tall * kTileRows);
+      const int64_t tall = work.rows <= kQuantizedTileRows ? 1 : 2;
+      count = ceil_div(work.columns, kQuantizedTileColumns) *
+              ceil_div(work.rows, tall * kQuantizedTileRows);
       constants[0] = {"T", x};
       constants.push_back({"TALL", tall});
       constants.push_back({"ONES", x == Dtype::float16 ? 0x3c003c00 : 0x3f803f80});
