@@ -14,7 +14,7 @@ namespace {
 // library; and the fewest rows and columns. Below, products are bound by memory or by launches, and
 // our kernels stay with their neighbours in one graph. (bench rows cuda_matmul_*)
 constexpr double kWorthACall = 1 << 25;
-constexpr int64_t kFewestRows = 16;
+constexpr int64_t kFewestRows = 8;
 
 std::optional<hal::MatrixElement> element_of(Dtype dtype) {
   switch (dtype) {
