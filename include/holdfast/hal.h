@@ -9,6 +9,7 @@
 #include <holdfast/hal/devices.h>
 #include <holdfast/hal/host_timeline.h>
 #include <holdfast/hal/list_damage.h>
+#include <holdfast/hal/matrix_products.h>
 #include <holdfast/hal/pipeline.h>
 #include <holdfast/hal/program.h>
 #include <holdfast/hal/queue.h>

@@ -9,13 +9,14 @@
 #include "holdfast/hal/device_info.h"
 #include "holdfast/hal/host_timeline.h"
 #include "holdfast/hal/kernel_profile.h"
-#include "holdfast/hal/matrix_products.h"
 #include "holdfast/hal/program.h"
 #include "holdfast/hal/queue.h"
 
 #pragma GCC visibility push(default)
 
 namespace holdfast::hal {
+
+class MatrixProducts;
 
 struct BufferDesc {
   Bytes size{};
