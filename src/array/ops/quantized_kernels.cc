@@ -26,21 +26,28 @@ inline void add_product(thread float* c, const thread uint* a, uint b0, uint b1,
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Weights i and i + 4 of a word: as the last bits of a number whose last bit counts one, less that
-// number.
+// Weights i and i + 4 of a word, in numbers of which ONE is one. For half that is the smallest
+// number there is, so that bits are numbers: products are exact, and float has room for them. For
+// bfloat, whose smallest numbers are too small for that, bits are the last ones of 128.
+#if HALF
+constant constexpr uint ONE = 0x0001u;
+constant constexpr float ONES_IN_ONE = 0x1p24f;
+inline uint weights(uint word, int i) { return word >> (4 * i) & 0x000f000fu; }
+#else
+constant constexpr uint ONE = 0x3f80u;
+constant constexpr float ONES_IN_ONE = 1.0f;
 inline uint weights(uint word, int i) {
   const uint bits = word >> (4 * i) & 0x000f000fu;
   uint result;
-#if HALF
-  asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(result) : "r"(bits | 0x64006400u), "r"(0x64006400u));
-#else
   asm("fma.rn.bf16x2 %0, %1, %2, %3;"
       : "=r"(result)
       : "r"(bits | 0x43004300u), "r"(0x3f803f80u), "r"(0xc300c300u));
-#endif
   return result;
 }
+#endif
 #else
+constant constexpr uint ONE = HALF ? 0x3c00u : 0x3f80u;
+constant constexpr float ONES_IN_ONE = 1.0f;
 inline float number(uint bits) {
 #if HALF
   return load<float, true>(ushort(bits));
@@ -70,16 +77,48 @@ inline uint weights(uint word, int i) {
   return uint(as_type<ushort>(low)) | uint(as_type<ushort>(high)) << 16;
 }
 #endif
-// Eight numbers, bound as bits.
-template <class P> inline Pack<uint, 4> load_eight(P at, bool packed) {
+)";
+
+// For the header: eight numbers, bound as bits.
+constexpr const char* kLoadEightText = R"(
+template <class P> inline Pack<uint, 4> load_packed_eight(P at) {
+  const device ushort* p = at;
+  return *reinterpret_cast<const device Pack<uint, 4>*>(p);
+}
+template <class P> inline Pack<uint, 4> load_eight(P at) {
   Pack<uint, 4> result;
-  if (packed) {
-    const device ushort* p = at;
-    result = *reinterpret_cast<const device Pack<uint, 4>*>(p);
-  } else {
-    for (int i = 0; i < 4; ++i) result.at[i] = uint(at[2 * i]) | uint(at[2 * i + 1]) << 16;
-  }
+  for (int i = 0; i < 4; ++i) result.at[i] = uint(at[2 * i]) | uint(at[2 * i + 1]) << 16;
   return result;
+}
+)";
+
+// For the header: weight i of a word as a float, which times factor(i) is the weight itself divided
+// by ONES_IN_ONE. Bits are numbers where they lie, the smallest float counting one: only the last
+// two weights are moved. Factors for that are too large for numbers of bfloat.
+constexpr const char* kFloatsText = R"(
+#if defined(__CUDA_ARCH__) && HALF
+constant constexpr float ONES_IN_ONE = 0x1p38f;
+inline float weight(uint word, int i) {
+  return as_type<float>(i < 6 ? word & 15u << (4 * i) : word >> 24 & 15u << (4 * (i - 6)));
+}
+inline float factor(int i) { return 0x1p111f / float(1u << (4 * (i < 6 ? i : i - 6))); }
+#else
+constant constexpr float ONES_IN_ONE = 1.0f;
+inline float weight(uint word, int i) {
+#if defined(__CUDA_ARCH__)
+  return as_type<float>((word >> (4 * i) & 15u) | 0x4b000000u) - 0x1p23f;
+#else
+  return float(word >> (4 * i) & 15u);
+#endif
+}
+inline float factor(int) { return 1.0f; }
+#endif
+inline float value_of(uint bits) {
+#if HALF
+  return load<float, true>(ushort(bits));
+#else
+  return as_type<float>(bits << 16);
+#endif
 }
 )";
 
@@ -315,118 +354,229 @@ for (int r = 0; r < ROWS; ++r) {
   return kernel;
 }
 
-// Many weak threads, by products of matrices. A threadgroup has 16 columns of 8 * TALL rows, and a
-// simdgroup STEPS groups of depth at a time. A matrix never leaves a group, so that a group comes
-// to scale * sum(q * x) + bias * sum(x); the sums of x are a product with ones. Its 16 steps of
-// depth go to lanes as weights lie in words.
+// Many weak threads, for few rows: a threadgroup has COLUMNS columns of all ROWS rows, its lanes go
+// along the words, WORDS at a time. All that is read is on its way before the first is needed, and
+// no more than that is held, so that many simdgroups wait for memory together.
+const Kernel& weak_quantized_few_kernel() {
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{
+      .name = "quantized_matmul_few_weak",
+      .inputs = {"x", "w", "scales", "biases"},
+      .outputs = {"y"},
+      .source = std::string(kGroupNumberText) + R"(
+threadgroup float tile[8][ROWS * COLUMNS];
+const uint3 me = thread_position_in_threadgroup;
+const long first = number * COLUMNS;
+const uint last = uint(metal::min(long(COLUMNS), columns - first)) - 1;
+const uint words = uint(depth / 8);
+const uint groups = uint(depth / GROUP);
+auto packs = w + first * words;
+auto scale_from = scales + first * groups;
+auto bias_from = biases + first * groups;
+const bool packed = is_aligned<WORDS>(w) && is_aligned<8>(x);
+float sums[ROWS][COLUMNS];
+for (int r = 0; r < ROWS; ++r) {
+  for (int c = 0; c < COLUMNS; ++c) sums[r][c] = 0.0f;
+}
+for (uint at = (me.y * 32 + me.x) * WORDS; at < words; at += 256 * WORDS) {
+  Pack<uint, WORDS> read[COLUMNS];
+  ElementOf<decltype(scale_from)> scale[COLUMNS];
+  ElementOf<decltype(bias_from)> bias[COLUMNS];
+  Pack<uint, 4> values[ROWS][WORDS];
+  if (packed) {
+    for (uint c = 0; c < COLUMNS; ++c) {
+      read[c] = load_pack<WORDS>(packs + (metal::min(c, last) * words + at));
+    }
+    for (uint i = 0; i < ROWS * WORDS; ++i) {
+      values[i / WORDS][i % WORDS] =
+          load_packed_eight(x + (i / WORDS * words + at + i % WORDS) * 8);
+    }
+  } else {
+    for (uint c = 0; c < COLUMNS; ++c) {
+      for (uint l = 0; l < WORDS; ++l) read[c].at[l] = packs[metal::min(c, last) * words + at + l];
+    }
+    for (uint i = 0; i < ROWS * WORDS; ++i) {
+      values[i / WORDS][i % WORDS] = load_eight(x + (i / WORDS * words + at + i % WORDS) * 8);
+    }
+  }
+  for (uint c = 0; c < COLUMNS; ++c) {
+    scale[c] = scale_from[metal::min(c, last) * groups + at * 8 / GROUP];
+    bias[c] = bias_from[metal::min(c, last) * groups + at * 8 / GROUP];
+  }
+  float vs[WORDS * 8][ROWS];
+  float plain[ROWS] = {};
+  for (int i = 0; i < WORDS * 8; ++i) {
+    for (int r = 0; r < ROWS; ++r) {
+      vs[i][r] = value_of(values[r][i / 8].at[i % 8 / 2] >> (i % 2 * 16) & 0xffffu) * factor(i % 8);
+      plain[r] += vs[i][r] * weight(0x11111111u, i % 8);
+    }
+  }
+  for (int c = 0; c < COLUMNS; ++c) {
+    float product[ROWS] = {};
+    for (int i = 0; i < WORDS * 8; ++i) {
+      const float q = weight(read[c].at[i / 8], i % 8);
+      for (int r = 0; r < ROWS; ++r) product[r] += vs[i][r] * q;
+    }
+    for (int r = 0; r < ROWS; ++r) {
+      sums[r][c] += float(scale[c]) * product[r] + float(bias[c]) * plain[r];
+    }
+  }
+}
+// Each time, lanes give half of the columns away.
+for (int r = 0; r < ROWS; ++r) {
+  for (int each = COLUMNS / 2; each > 0; each /= 2) {
+    const ushort distance = ushort(32 / COLUMNS * each);
+    const bool upper = (me.x & distance) != 0;
+    for (int c = 0; c < each; ++c) {
+      const float given = upper ? sums[r][c] : sums[r][c + each];
+      sums[r][c] = (upper ? sums[r][c + each] : sums[r][c]) + simd_shuffle_xor(given, distance);
+    }
+  }
+  for (ushort distance = 16 / COLUMNS; distance > 0; distance /= 2) {
+    sums[r][0] += simd_shuffle_xor(sums[r][0], distance);
+  }
+  if (me.x % (32 / COLUMNS) == 0) tile[me.y][r * COLUMNS + me.x / (32 / COLUMNS)] = sums[r][0];
+}
+threadgroup_barrier(mem_flags::mem_threadgroup);
+const int at = int(thread_index_in_threadgroup);
+const long column = first + at % COLUMNS;
+if (at < ROWS * COLUMNS && column < columns) {
+  float sum = 0.0f;
+  for (int i = 0; i < 8; ++i) sum += tile[i][at];
+  y[at / COLUMNS * columns + column] = R(sum * ONES_IN_ONE);
+}
+)",
+      .header = std::string(kLoadText) + kPackText + kLoadEightText + kFloatsText});
+  return kernel;
+}
+
+// Many weak threads, by products of matrices. A threadgroup has 16 * WIDE columns of 8 * TALL rows,
+// and a simdgroup STEPS groups of depth at a time. A matrix never leaves a group, so that a group
+// comes to scale * sum(q * x) + bias * sum(x); the sums of x are a product with ones. Its 16 steps
+// of depth go to lanes as weights lie in words.
 const Kernel& weak_quantized_tiles_kernel() {
-  static const NeverDestroyed<Kernel> kernel(
-      kernel::Definition{.name = "quantized_matmul_tiles_weak",
-                         .inputs = {"x", "w", "scales", "biases"},
-                         .outputs = {"y"},
-                         .source = std::string(kGroupNumberText) + R"(
+  static const NeverDestroyed<Kernel> kernel(kernel::Definition{
+      .name = "quantized_matmul_tiles_weak",
+      .inputs = {"x", "w", "scales", "biases"},
+      .outputs = {"y"},
+      .source = std::string(kGroupNumberText) + R"(
 constexpr int WORDS = GROUP / 32;  // of a group and column, for each of four lanes
-constexpr int STEPS = (GROUP < 64 ? 4 : 256 / GROUP) / TALL;  // leaves registers for two of these
-threadgroup float tile[8][TALL * 128];
+constexpr int STEPS = GROUP * TALL > 128 ? 1 : 128 / GROUP / TALL;  // leaves registers for two
+threadgroup float tile[8][TALL * WIDE * 128];
 const uint3 me = thread_position_in_threadgroup;
 const int g = int(me.x) / 4;
 const int t = int(me.x) % 4;
 const long deep = (rows + 8 * TALL - 1) / (8 * TALL);
 const long first_row = number % deep * (8 * TALL);
-const long first = number / deep * 16;
-const long groups = depth / GROUP;
+const long first = number / deep * (16 * WIDE);
+const uint groups = uint(depth / GROUP);
 const bool packed = is_aligned<WORDS>(w) && is_aligned<8>(x) && groups % STEPS == 0 &&
                     is_aligned<STEPS>(scales) && is_aligned<STEPS>(biases);
-const long mine[2] = {metal::min(first + g, columns - 1), metal::min(first + g + 8, columns - 1)};
-const uint ones[4] = {ONES, ONES, ONES, ONES};
-float sums[TALL][4];
+const uint last_row = uint(metal::min(8l * TALL, rows - first_row)) - 1;
+const uint last = uint(metal::min(16l * WIDE, columns - first)) - 1;
+auto x_from = x + first_row * depth;
+auto w_from = w + first * (depth / 8);
+auto scale_from = scales + first * groups;
+auto bias_from = biases + first * groups;
+const uint ones[4] = {ONE << 16 | ONE, ONE << 16 | ONE, ONE << 16 | ONE, ONE << 16 | ONE};
+float sums[TALL][WIDE][4];
 for (int r = 0; r < TALL; ++r) {
-  for (int e = 0; e < 4; ++e) sums[r][e] = 0.0f;
+  for (int e = 0; e < WIDE * 4; ++e) sums[r][e / 4][e % 4] = 0.0f;
 }
-struct Groups {
-  Pack<uint, WORDS> words[STEPS][2];
-  decltype(load_pack<STEPS>(scales)) scale[2];
-  decltype(load_pack<STEPS>(biases)) bias[2];
-};
-const auto fetch = [&](long j) {
-  Groups result = {};
-  for (int c = 0; c < 2; ++c) {
-    const long group = mine[c] * groups + j;
-    if (packed) {
+for (uint j = me.y * STEPS; j < groups; j += 8 * STEPS) {
+  // All are on their way before the first is needed. What is outside is read again and not
+  // written.
+  Pack<uint, WORDS> words[STEPS][WIDE * 2] = {};
+  decltype(load_pack<STEPS>(scales)) scale[WIDE * 2] = {};
+  decltype(load_pack<STEPS>(biases)) bias[WIDE * 2] = {};
+  Pack<uint, 4> values[TALL][STEPS][WORDS] = {};
+  if (packed) {
+    for (int c = 0; c < WIDE * 2; ++c) {
+      const uint group = metal::min(uint(g + 8 * c), last) * groups + j;
       for (int i = 0; i < STEPS; ++i) {
-        result.words[i][c] = load_pack<WORDS>(w + ((group + i) * 4 + t) * WORDS);
+        words[i][c] = load_pack<WORDS>(w_from + ((group + i) * 4 + t) * WORDS);
       }
-      result.scale[c] = load_pack<STEPS>(scales + group);
-      result.bias[c] = load_pack<STEPS>(biases + group);
-      continue;
+      scale[c] = load_pack<STEPS>(scale_from + group);
+      bias[c] = load_pack<STEPS>(bias_from + group);
     }
-    for (int i = 0; i < STEPS && j + i < groups; ++i) {
-      for (int l = 0; l < WORDS; ++l) {
-        result.words[i][c].at[l] = w[((group + i) * 4 + t) * WORDS + l];
-      }
-      result.scale[c].at[i] = scales[group + i];
-      result.bias[c].at[i] = biases[group + i];
-    }
-  }
-  return result;
-};
-long j = long(me.y) * STEPS;
-Groups next = {};
-if (j < groups) next = fetch(j);
-for (; j < groups; j += 8 * STEPS) {
-  // The next are on their way while these are computed.
-  const Groups now = next;
-  if (j + 8 * STEPS < groups) next = fetch(j + 8 * STEPS);
-  for (int i = 0; i < STEPS; ++i) {
-    float products[TALL][4];
-    float plain[TALL][4];
     for (int r = 0; r < TALL; ++r) {
-      for (int e = 0; e < 4; ++e) products[r][e] = plain[r][e] = 0.0f;
+      const uint group = metal::min(uint(g + 8 * r), last_row) * groups + j;
+      for (int i = 0; i < STEPS * WORDS; ++i) {
+        values[r][i / WORDS][i % WORDS] =
+            load_packed_eight(x_from + (((group + i / WORDS) * 4 + t) * WORDS + i % WORDS) * 8);
+      }
     }
-    for (int l = 0; l < WORDS; ++l) {
-      uint qs[2][4];
-      for (int h = 0; h < 4; ++h) {
-        qs[h / 2][h % 2 * 2] = weights(now.words[i][0].at[l], h);
-        qs[h / 2][h % 2 * 2 + 1] = weights(now.words[i][1].at[l], h);
+  } else {
+    for (int i = 0; i < STEPS && j + i < groups; ++i) {
+      for (int c = 0; c < WIDE * 2; ++c) {
+        const uint group = metal::min(uint(g + 8 * c), last) * groups + j + i;
+        for (int l = 0; l < WORDS; ++l) words[i][c].at[l] = w_from[(group * 4 + t) * WORDS + l];
+        scale[c].at[i] = scale_from[group];
+        bias[c].at[i] = bias_from[group];
       }
       for (int r = 0; r < TALL; ++r) {
-        Pack<uint, 4> v = {};
-        const long row = first_row + 8 * r + g;
-        if (row < rows && j + i < groups) {
-          v = load_eight(x + (row * depth + (((j + i) * 4 + t) * WORDS + l) * 8), packed);
+        const uint group = metal::min(uint(g + 8 * r), last_row) * groups + j + i;
+        for (int l = 0; l < WORDS; ++l) {
+          values[r][i][l] = load_eight(x_from + ((group * 4 + t) * WORDS + l) * 8);
         }
-        for (int h = 0; h < 2; ++h) {
-          const uint b0 = (v.at[h] & 0xffffu) | v.at[h + 2] << 16;
-          const uint b1 = v.at[h] >> 16 | (v.at[h + 2] & 0xffff0000u);
-          add_product(products[r], qs[h], b0, b1, me.x);
-          add_product(plain[r], ones, b0, b1, me.x);
+      }
+    }
+  }
+  for (int i = 0; i < STEPS; ++i) {
+    float products[TALL][WIDE][4];
+    float plain[TALL][4];
+    for (int r = 0; r < TALL; ++r) {
+      for (int e = 0; e < 4; ++e) {
+        plain[r][e] = 0.0f;
+        for (int c = 0; c < WIDE; ++c) products[r][c][e] = 0.0f;
+      }
+    }
+    for (int l = 0; l < WORDS; ++l) {
+      for (int h = 0; h < 2; ++h) {
+        uint b[TALL][2];
+        for (int r = 0; r < TALL; ++r) {
+          const Pack<uint, 4> v = values[r][i][l];
+          b[r][0] = (v.at[h] & 0xffffu) | v.at[h + 2] << 16;
+          b[r][1] = v.at[h] >> 16 | (v.at[h + 2] & 0xffff0000u);
+          add_product(plain[r], ones, b[r][0], b[r][1], me.x);
+        }
+        for (int c = 0; c < WIDE; ++c) {
+          uint qs[4];
+          for (int k = 0; k < 4; ++k) {
+            qs[k] = weights(words[i][c * 2 + k % 2].at[l], h * 2 + k / 2);
+          }
+          for (int r = 0; r < TALL; ++r) {
+            add_product(products[r][c], qs, b[r][0], b[r][1], me.x);
+          }
         }
       }
     }
     for (int r = 0; r < TALL; ++r) {
-      for (int e = 0; e < 4; ++e) {
-        sums[r][e] += float(now.scale[e / 2].at[i]) * products[r][e] +
-                      float(now.bias[e / 2].at[i]) * plain[r][e];
+      for (int c = 0; c < WIDE; ++c) {
+        for (int e = 0; e < 4; ++e) {
+          sums[r][c][e] += float(scale[c * 2 + e / 2].at[i]) * products[r][c][e] +
+                           float(bias[c * 2 + e / 2].at[i]) * plain[r][e];
+        }
       }
     }
   }
 }
 for (int r = 0; r < TALL; ++r) {
-  for (int e = 0; e < 4; ++e) {
-    tile[me.y][(r * 8 + t * 2 + e % 2) * 16 + g + e / 2 * 8] = sums[r][e];
+  for (int c = 0; c < WIDE; ++c) {
+    for (int e = 0; e < 4; ++e) {
+      tile[me.y][((r * 8 + t * 2 + e % 2) * WIDE + c) * 16 + g + e / 2 * 8] = sums[r][c][e];
+    }
   }
 }
 threadgroup_barrier(mem_flags::mem_threadgroup);
-const int at = int(thread_index_in_threadgroup);
-const long row = first_row + at / 16;
-const long column = first + at % 16;
-if (at < TALL * 128 && row < rows && column < columns) {
+for (int at = int(thread_index_in_threadgroup); at < TALL * WIDE * 128; at += 256) {
+  const long row = first_row + at / (16 * WIDE);
+  const long column = first + at % (16 * WIDE);
   float sum = 0.0f;
   for (int i = 0; i < 8; ++i) sum += tile[i][at];
-  y[row * columns + column] = R(sum);
+  if (row < rows && column < columns) y[row * columns + column] = R(sum * ONES_IN_ONE);
 }
 )",
-                         .header = std::string(kLoadText) + kPackText + kMatrixText});
+      .header = std::string(kLoadText) + kPackText + kLoadEightText + kMatrixText});
   return kernel;
 }
 

@@ -20,9 +20,17 @@ constexpr int64_t kPerWord = 32 / kBits;
 constexpr int64_t kQuantizedLanes = 32;
 // Rows that a simdgroup of weak threads has, where there are several.
 constexpr int64_t kWeakQuantizedRows = 4;
-// What products of matrices have at once.
+// Up to this many rows, weights take longer to come than to be multiplied without matrices. A
+// threadgroup has this many columns then, and a lane this many words at once.
+constexpr int64_t kFewQuantizedRows = 2;
+constexpr int64_t kFewQuantizedColumns = 8;
+constexpr int64_t kFewQuantizedWords = 2;
+// What products of matrices have at once. Two of them share what is read of x, where there are
+// kWeakGroups and more.
 constexpr int64_t kQuantizedTileRows = 8;
 constexpr int64_t kQuantizedTileColumns = 16;
+// Where rows of a threadgroup are too long together for 32 bits, neither of both is used.
+constexpr int64_t kLongQuantizedDepth = int64_t{1} << 27;
 
 // From this many rows on, weights are worth writing out: where both ways take as long for weights
 // of 4096 x 4096.
@@ -129,36 +137,45 @@ class QuantizedMatmul final : public Operation {
                                             {"HALF", array::is_half(work.x)},
                                             {"GROUP", how_.group_size}};
     std::vector<kernel::Param> params{{"depth", work.depth}, {"columns", work.columns}};
-    const Dtype x = work.x.dtype();
-    const bool tiles = how_.transpose && size_of(x) == Bytes(2) && work.dtype == Dtype::float32;
+    // In float32, of x as bits.
+    const bool shorts = how_.transpose && size_of(work.x.dtype()) == Bytes(2) &&
+                        work.dtype == Dtype::float32 && work.depth < kLongQuantizedDepth;
     int64_t count = ceil_div(work.columns / kPerWord, array::kWeakWidth) * work.rows;
-    if (tiles) {
+    const Kernel* kernel = &array::weak_quantized_columns_kernel();
+    if (shorts && work.rows <= kFewQuantizedRows) {
+      kernel = &array::weak_quantized_few_kernel();
+      count = ceil_div(work.columns, kFewQuantizedColumns);
+      constants.push_back({"ROWS", work.rows});
+      constants.push_back({"COLUMNS", kFewQuantizedColumns});
+      constants.push_back({"WORDS", kFewQuantizedWords});
+    } else if (shorts) {
+      kernel = &array::weak_quantized_tiles_kernel();
       const int64_t tall = work.rows <= kQuantizedTileRows ? 1 : 2;
-      count = ceil_div(work.columns, kQuantizedTileColumns) *
+      const int64_t wide = work.columns < array::kWeakGroups * kQuantizedTileColumns ? 1 : 2;
+      count = ceil_div(work.columns, wide * kQuantizedTileColumns) *
               ceil_div(work.rows, tall * kQuantizedTileRows);
-      constants[0] = {"T", x};
+      constants[0] = {"T", work.x.dtype()};
       constants.push_back({"TALL", tall});
-      constants.push_back({"ONES", x == Dtype::float16 ? 0x3c003c00 : 0x3f803f80});
+      constants.push_back({"WIDE", wide});
+      params.push_back({"rows", work.rows});
     } else if (how_.transpose) {
+      kernel = &array::weak_quantized_rows_kernel();
       const int64_t rows = work.rows == 1 ? 1 : kWeakQuantizedRows;
       count = ceil_div(work.columns, array::kWeakHeight) * ceil_div(work.rows, rows);
       constants.push_back({"ROWS", rows});
+      params.push_back({"rows", work.rows});
     }
-    if (how_.transpose) params.push_back({"rows", work.rows});
     const auto groups = array::weak_groups(count, array::kWeakTile, 1, kName);
     params.push_back(groups.count);
-    encoder.launch(
-        tiles            ? array::weak_quantized_tiles_kernel()
-        : how_.transpose ? array::weak_quantized_rows_kernel()
-                         : array::weak_quantized_columns_kernel(),
-        {.inputs = std::array{tiles ? work.x.viewed_as(Dtype::uint16) : array::as_bits(work.x),
-                              work.w, work.scales, work.biases},
-         .outputs = {&work.out, 1},
-         .grid = groups.grid,
-         .threadgroup = groups.group,
-         .constants = constants,
-         .params = params,
-         .work_per_thread = array::share_of(4 * steps(work), groups.grid)});
+    encoder.launch(*kernel, {.inputs = std::array{shorts ? work.x.viewed_as(Dtype::uint16)
+                                                         : array::as_bits(work.x),
+                                                  work.w, work.scales, work.biases},
+                             .outputs = {&work.out, 1},
+                             .grid = groups.grid,
+                             .threadgroup = groups.group,
+                             .constants = constants,
+                             .params = params,
+                             .work_per_thread = array::share_of(4 * steps(work), groups.grid)});
   }
 
   void record_many(Encoder& encoder, const Work& work) const {

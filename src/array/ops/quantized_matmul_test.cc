@@ -111,6 +111,9 @@ TEST_P(QuantizedMatmulTest, every_number_of_rows_has_its_own_results) {
       check(m, 128, 19, {}, {dtype, dtype, dtype});
     }
   }
+  // So many columns that threadgroups have more of them.
+  check(3, 192, 8200, {}, {float16, float16, float16});
+  check(9, 64, 8200, {}, {float16, float16, float16});
 }
 
 TEST_P(QuantizedMatmulTest, columns_and_groups_that_fill_nothing_are_left_at_their_edges) {

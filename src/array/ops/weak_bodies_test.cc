@@ -55,6 +55,7 @@ const std::vector<std::string> kWeakKernels{"copy_rows_weak",
                                             "scatter_sorted_weak",
                                             "quantized_matmul_weak",
                                             "quantized_matmul_columns_weak",
+                                            "quantized_matmul_few_weak",
                                             "quantized_matmul_tiles_weak"};
 
 // Results on the device, which every kernel of an operation with two bodies takes part in.
@@ -84,6 +85,8 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
           scatter(x, zeros({300}, int32, on), filled({300, 64}), 0),
           scatter(x, zeros({300}, int32, on), filled({300, 64}), 0, Update::add),
           quantized_matmul(ones({3, 64}, float32, on), words, scales, scales),
+          quantized_matmul(ones({1, 64}, float16, on), words, scales, scales),
+          quantized_matmul(ones({2, 64}, bfloat16, on), words, scales, scales),
           quantized_matmul(ones({3, 64}, float16, on), words, scales, scales),
           quantized_matmul(ones({9, 64}, bfloat16, on), words, scales, scales),
           quantized_matmul(filled({3, 64}), words, scales, scales, {.transpose = false})};
