@@ -13,7 +13,11 @@ constexpr const char* kExpText = R"(
 // units in the last place at most; what float32 has no normal number for is zero.
 inline float exp_below(float x) {
 #ifdef __CUDACC__
-  return metal::exp(x);  // a few instructions there
+  // Two instructions, whose error is far below what a result of two bytes shows; or a few.
+  if (sizeof(R) != 2) return metal::exp(x);
+  float power;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x * 1.44269504f));
+  return power;
 #else
   const float low = x < -87.0f ? -87.0f : x;
   const float shifted = low * 1.44269504f + 12582912.0f;  // its low bits are the whole number
@@ -31,6 +35,14 @@ inline float exp_below(float x) {
 #endif
 }
 inline double exp_below(double x) { return metal::exp(x); }
+// What is not a number is not larger than anything.
+template <class T> inline T larger(T a, T b) {
+#ifdef __CUDACC__
+  return ::fmax(a, b);  // one instruction
+#else
+  return b > a ? b : a;
+#endif
+}
 )";
 
 // Rows of n elements, `step` apart; pieces of rows are rows, too.
@@ -220,21 +232,34 @@ inline int head_of(P row) {
   const device ElementOf<P>* p = row;
   return int(reinterpret_cast<ulong>(p) / sizeof(*p) % VECTOR);
 }
-// Pack p of those that a thread has from `from` on: only the first can begin before the row. In
-// both, `at` is where `from` would be.
-template <class P>
-inline void load_at(P at, long step, int n, int from, int p, thread A* values) {
-  const int k = p * LANES * VECTOR;
-  if ((p > 0 || from >= 0) && from + k + VECTOR <= n) {
-    const auto pack = load_pack<VECTOR>(at + k * step);
-    for (int j = 0; j < VECTOR; ++j) values[j] = load<A, HALF>(pack.at[j]);
-  } else {
-    for (int j = 0; j < VECTOR; ++j) {
-      const bool inside = (p > 0 || from + j >= 0) && from + k + j < n;
-      values[j] = inside ? load<A, HALF>(at[(k + j) * step]) : A(-INFINITY);
+// N packs that a thread has from `from` on; `at` is where that would be. Where all are within the
+// row, they are on their way before the first is needed; others are waited for one by one where
+// they have to be converted.
+template <int N, class P>
+inline void load_packs(P at, long step, int n, int from, thread A* values) {
+  if (from >= 0 && from + ((N - 1) * LANES + 1) * VECTOR <= n) {
+    Pack<ElementOf<P>, VECTOR> packs[N];
+    for (int p = 0; p < N; ++p) packs[p] = load_pack<VECTOR>(at + p * LANES * VECTOR * step);
+    for (int i = 0; i < N * VECTOR; ++i) {
+      values[i] = load<A, HALF>(packs[i / VECTOR].at[i % VECTOR]);
+    }
+    return;
+  }
+  for (int p = 0; p < N; ++p) {
+    const int k = p * LANES * VECTOR;
+    thread A* const to = values + p * VECTOR;
+    if ((p > 0 || from >= 0) && from + k + VECTOR <= n) {
+      const auto pack = load_pack<VECTOR>(at + k * step);
+      for (int j = 0; j < VECTOR; ++j) to[j] = load<A, HALF>(pack.at[j]);
+    } else {
+      for (int j = 0; j < VECTOR; ++j) {
+        const bool inside = (p > 0 || from + j >= 0) && from + k + j < n;
+        to[j] = inside ? load<A, HALF>(at[(k + j) * step]) : A(-INFINITY);
+      }
     }
   }
 }
+// Pack p of those; `at` is where `from` would be.
 template <class Q>
 inline void store_at(Q at, long step, bool aligned, int n, int from, int p,
                      const thread A* values, A scale) {
@@ -299,10 +324,9 @@ A own = A(-INFINITY);
 A own_sum = A(0);
 for (int c = chunks - 1; c >= 0; --c) {
   const int from = first + c * chunk;
-  auto at = row + from * step;
-  for (int p = 0; p < PACKS; ++p) load_at(at, step, n, from, p, values + p * VECTOR);
+  load_packs<PACKS>(row + from * step, step, n, from, values);
   A most = own;
-  for (int i = 0; i < PACKS * VECTOR; ++i) most = values[i] > most ? values[i] : most;
+  for (int i = 0; i < PACKS * VECTOR; ++i) most = larger(most, values[i]);
   const A below = most == A(-INFINITY) ? A(0) : most;
   A part = A(0);
   for (int i = 0; i < PACKS * VECTOR; ++i) {
@@ -312,7 +336,7 @@ for (int c = chunks - 1; c >= 0; --c) {
   own_sum = part + sum_below(own_sum, own, most);
   own = most;
 }
-const A best = joined_in_row(own, meeting, t, [](A a, A b) { return b > a ? b : a; });
+const A best = joined_in_row(own, meeting, t, [](A a, A b) { return larger(a, b); });
 const A sum = joined_in_row(sum_below(own_sum, own, best), meeting, t,
                             [](A a, A b) { return a + b; });
 )";
@@ -330,9 +354,8 @@ const bool aligned = head_of(to) == head;
 constexpr const char* kWeakWrite = R"(
 constexpr int AGAIN = PACKS < 4 ? PACKS : 4;
 for (; from < n; from += AGAIN * LANES * VECTOR) {
-  auto source = row + from * step;
   auto target = to + from * to_step;
-  for (int p = 0; p < AGAIN; ++p) load_at(source, step, n, from, p, values + p * VECTOR);
+  load_packs<AGAIN>(row + from * step, step, n, from, values);
   for (int i = 0; i < AGAIN * VECTOR; ++i) values[i] = exp_below(values[i] - best);
   for (int p = 0; p < AGAIN; ++p) {
     store_at(target, to_step, aligned, n, from, p, values + p * VECTOR, scale);
@@ -364,7 +387,7 @@ for (long k = me.y; k < n; k += HEIGHT * AHEAD) {
     const long at = k + j * HEIGHT;
     values[j] = at < n ? load<A, HALF>(from[at * step]) : A(-INFINITY);
   }
-  for (int j = 0; j < AHEAD; ++j) most = values[j] > most ? values[j] : most;
+  for (int j = 0; j < AHEAD; ++j) most = larger(most, values[j]);
   const A below = most == A(-INFINITY) ? A(0) : most;
   A part = A(0);
   for (int j = 0; j < AHEAD; ++j) part += exp_below(values[j] - below);
@@ -491,7 +514,7 @@ for (long p = lane; p < pieces; p += LANES) {
   const A v = largests[row_of_pieces + p];
   best = v > best ? v : best;
 }
-best = joined_in_row(best, meeting, t, [](A a, A b) { return b > a ? b : a; });
+best = joined_in_row(best, meeting, t, [](A a, A b) { return larger(a, b); });
 A sum = A(0);
 for (long p = lane; p < pieces; p += LANES) {
   sum += sum_below(sums[row_of_pieces + p], largests[row_of_pieces + p], best);
