@@ -284,10 +284,10 @@ inline A joined_in_row(A v, threadgroup A* meeting, uint t, F of) {
     threadgroup_barrier(mem_flags::mem_threadgroup);
     if (t % 32 == 0) meeting[t / 32] = v;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    v = meeting[t % SIMDS];
-    for (uint distance = SIMDS / 2; distance > 0; distance /= 2) {
-      v = of(v, simd_shuffle_xor(v, distance));
-    }
+    // One by one: all at once need registers that a second threadgroup would have.
+    v = meeting[0];
+#pragma unroll 1
+    for (uint i = 1; i < SIMDS; ++i) v = of(v, meeting[i]);
   }
   return v;
 }
