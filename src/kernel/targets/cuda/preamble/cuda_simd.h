@@ -93,7 +93,9 @@ hf_inline T hf_prefix_of(T own, T first, F of) {
   hf_inline hf_value<V> name(const V& value, unsigned by) {             \
     const unsigned lane = hf_lane();                                    \
     const unsigned wanted = from;                                       \
-    const bool there = wanted < 32 && (hf_lanes() >> wanted & 1u) != 0; \
+    /* All lanes ask who is there, without a branch around that. */     \
+    const unsigned asked = hf_lanes() >> (wanted & 31u) & 1u;           \
+    const bool there = (wanted < 32) & (asked != 0);                    \
     return hf_value_of<hf_value<V>>(value, there ? wanted : lane);      \
   }
 
