@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <holdfast/base/sanitizers.h>
 #include <holdfast/hal/cuda/cuda_device.h>
+#include <holdfast/hal/matrix_products.h>
 #include <holdfast/runtime.h>
 #include <holdfast/testing/child_process.h>
 #include <holdfast/testing/stub_cuda/interface.h>
