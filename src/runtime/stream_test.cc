@@ -1,6 +1,6 @@
 #include "holdfast/runtime/stream.h"
 
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
 #include <numeric>
 
@@ -36,6 +36,17 @@ TEST(Stream, upload_compute_readback_gives_the_result) {
   stream->readback(out, {}, std::as_writable_bytes(std::span(result)));
   for (uint32_t i = 0; i < 100; ++i) EXPECT_EQ(result[i], 2 * i + 7);
   EXPECT_EQ(context->stats().commands, 1U);
+}
+
+TEST(Stream, a_copy_of_two_lengths_is_refused_with_what_goes_where) {
+  const Ref<Context> context = Context::create(hal::CpuDevice::open());
+  const Ref<Stream> stream = context->new_stream();
+  const auto from = stream->allocate(16_B, "from");
+  const auto to = stream->allocate(8_B, "to");
+  EXPECT_THAT(
+      [&] { stream->copy(Binding::of(from, Access::read), Binding::of(to, Access::write)); },
+      ::testing::ThrowsMessage<UsageError>(
+          ::testing::HasSubstr("16 bytes cannot be copied to a range of 8")));
 }
 
 }  // namespace
