@@ -189,6 +189,22 @@ TEST_F(CudaText, a_zero_gets_its_sign_beside_a_remainder) {
   EXPECT_THAT(ptx, HasSubstr("-2147483648")) << ptx;
 }
 
+// Lanes that went around the ballot of a shuffle would be waited for forever.
+TEST_F(CudaText, all_lanes_take_part_in_a_shuffle_whichever_lane_they_ask_for) {
+  const auto branches = [](const std::string& value) {
+    const std::string ptx = ptx_of(job_of(
+        unary_body("shuffled", "uint i = thread_position_in_grid.x;\ny[i] = " + value + ";")));
+    size_t count = 0;
+    for (size_t at = ptx.find("bra"); at != ptx.npos; at = ptx.find("bra", at + 1)) ++count;
+    return count;
+  };
+  const size_t without = branches("x[i]");
+  for (const char* const value : {"simd_shuffle(x[i], i)", "simd_shuffle_up(x[i], 1)",
+                                  "simd_shuffle_down(x[i], i)", "simd_shuffle_xor(x[i], 40)"}) {
+    EXPECT_EQ(branches(value), without) << value;
+  }
+}
+
 TEST_F(CudaText, atomics_are_those_of_the_gpu) {
   for (const auto& [dtype, instruction] :
        {std::pair{Dtype::float32, "add.f32"}, std::pair{Dtype::uint32, "add.u32"},
