@@ -84,6 +84,7 @@ struct Folders {
   std::set<std::string> live HOLDFAST_GUARDED_BY(mutex);
   std::set<std::string> swept HOLDFAST_GUARDED_BY(mutex);  // where they lie
   bool removed_at_exit HOLDFAST_GUARDED_BY(mutex) = false;
+  bool no_more HOLDFAST_GUARDED_BY(mutex) = false;
 };
 Folders& folders() {
   static PerProcess<Folders> of_process;
@@ -91,14 +92,13 @@ Folders& folders() {
 }
 
 void remove_at_exit() {
-  kill_subprocesses();
+  end_subprocesses();
   std::set<std::string> left;
   {
     Folders& all = folders();
     const sync::LeafLock lock(all.mutex);
     left.swap(all.live);
-    // A thread may make another one while the process ends.
-    all.removed_at_exit = false;
+    all.no_more = true;
   }
   for (const std::string& path : left) remove_folder(path);
 }
@@ -112,6 +112,15 @@ Result<PrivateFolder> PrivateFolder::make(std::string_view purpose) {
   // Relative names in it would mean something else in a program that runs elsewhere.
   std::string place = std::filesystem::absolute(parent, error).string();
   while (place.size() > 1 && place.ends_with('/')) place.pop_back();
+  const auto is_ending = [&] {
+    const sync::LeafLock lock(all.mutex);
+    return all.no_more;
+  };
+  const auto refusal = [&] {
+    return Failure(ErrorCode::closed,
+                   fmt::format("no folder was made to {}: the process is ending", purpose));
+  };
+  if (is_ending()) return refusal();
   bool first = false;
   {
     const sync::LeafLock lock(all.mutex);
@@ -128,7 +137,10 @@ Result<PrivateFolder> PrivateFolder::make(std::string_view purpose) {
     struct stat status {};
     const bool gone = lstat(path.c_str(), &status) != 0 && errno == ENOENT;
     if (lock.by_another || gone) continue;
-    return PrivateFolder(std::move(path), std::move(lock.fd));
+    PrivateFolder made(std::move(path), std::move(lock.fd));
+    // Asked again once the exit would find the folder.
+    if (is_ending()) return refusal();
+    return made;
   }
 }
 

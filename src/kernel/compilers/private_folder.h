@@ -12,12 +12,14 @@
 namespace holdfast::kernel {
 
 // A new folder that only this user can enter, in TMPDIR or /tmp; it goes with the object, with all
-// that is in it, or when the process exits: what run() still runs is killed before. In a forked
-// child it is the parent's, and stays. What a process leaves that was killed is removed by the next
-// one that makes a folder in the same place: whoever uses a folder has it locked (flock).
+// that is in it, or when the process exits: what run() still runs is killed before, and nothing is
+// started or made any more. In a forked child it is the parent's, and stays. What a process leaves
+// that was killed is removed by the next one that makes a folder in the same place: whoever uses a
+// folder has it locked (flock).
 class PrivateFolder {
  public:
-  // `purpose` completes "to ...", for the message: ErrorCode::environment.
+  // `purpose` completes "to ...", for the message: ErrorCode::environment, or closed while the
+  // process exits.
   static Result<PrivateFolder> make(std::string_view purpose);
   ~PrivateFolder();
   PrivateFolder(PrivateFolder&& other) noexcept

@@ -110,8 +110,9 @@ class Output {
 
 // Those that run. While a child is in here, its number is its own: it is reaped under the mutex.
 struct Running {
-  sync::LeafMutex mutex;  // guards children
+  sync::LeafMutex mutex;  // guards all
   std::vector<pid_t> children HOLDFAST_GUARDED_BY(mutex);
+  bool no_more HOLDFAST_GUARDED_BY(mutex) = false;
 };
 Running& running() {
   static PerProcess<Running> of_process;
@@ -183,6 +184,10 @@ Result<SubprocessResult> run(const Subprocess& process) {
     // Under the mutex: nobody misses a child that has been started.
     Running& all = running();
     const sync::LeafLock lock(all.mutex);
+    if (all.no_more) {
+      return Failure(ErrorCode::closed, fmt::format("'{}' was not started: the process is ending",
+                                                    process.command.front()));
+    }
     all.children.reserve(all.children.size() + 1);
     const int error = posix_spawn(&child, process.command.front().c_str(), settings.actions(),
                                   settings.attributes(), arguments.data(), environment.data());
@@ -203,9 +208,10 @@ Result<SubprocessResult> run(const Subprocess& process) {
   return result;
 }
 
-void kill_subprocesses() noexcept {
+void end_subprocesses() noexcept {
   Running& all = running();
   const sync::LeafLock lock(all.mutex);
+  all.no_more = true;
   for (const pid_t child : all.children) {
     // Where the application has its children reaped for it, one that has ended may be gone.
     siginfo_t state{};

@@ -30,12 +30,13 @@ struct SubprocessResult {
 // Runs a program to its end, without a shell and in a process group of its own; it reads nothing,
 // and what it writes to stdout is dropped. Processes that it leaves behind are not waited for,
 // whatever they hold open. The failure, ErrorCode::environment, says why it could not be started,
-// or that it went past its limit, where its group is killed.
+// or that it went past its limit, where its group is killed; ErrorCode::closed after
+// end_subprocesses().
 Result<SubprocessResult> run(const Subprocess& process);
 
-// Kills all that run() is running, with their groups: the process ends, and nobody takes what they
-// make.
-void kill_subprocesses() noexcept;
+// Kills all that run() is running, with their groups, and lets it start no more: the process ends,
+// and nobody takes what they make.
+void end_subprocesses() noexcept;
 
 // The environment of this process for a tool whose outcome must not depend on it: messages in plain
 // English, temporary files in the folder it runs in, and nothing that adds paths or libraries.

@@ -405,8 +405,11 @@ struct Busy {
   int run(const std::function<void()>& end) const {
     const pid_t child = fork();
     if (child == 0) {
-      sync::Thread compiling("compiling",
-                             [] { (void)CppCompiler::find().or_raise()->compile({kAnswer}, {}); });
+      // A thread that tries again when its compiler was killed.
+      sync::Thread compiling("compiling", [] {
+        const auto compiler = CppCompiler::find().or_raise();
+        for (int i = 0; i < 2; ++i) (void)compiler->compile({kAnswer}, {});
+      });
       std::ifstream(at_work).get();
       end();
       _exit(99);
