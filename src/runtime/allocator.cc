@@ -248,13 +248,16 @@ struct Allocator::State {
     return memory_limit ? std::min(memory_limit, device_limit) : device_limit;
   }
 
-  Ref<hal::Allocation> make_live(RangeNode& node, Bytes size, std::string&& name,
-                                 const std::source_location& site = {}) HOLDFAST_REQUIRES(mutex) {
-    const ByteRange range{node.range.offset, size};
-    auto allocation =
-        make_ref<hal::Allocation>(node.block->buffer, range, std::move(name), &node, site);
+  // A range on its way to a new life, and what is left of the one before.
+  struct Chosen {
+    RangeNode* node;
+    hal::ResourceId ended{};
+    hal::Frontier frontier{};
+    hal::LastUse last_use{};
+  };
+
+  Chosen give_out(RangeNode& node) HOLDFAST_REQUIRES(mutex) {
     node.state = RangeNode::State::live;
-    node.allocation = allocation.get();
     stats.live += node.range.length;
     if (!node.block->imported) {
       own_live.fetch_add(node.range.length.value, std::memory_order_relaxed);
@@ -262,6 +265,21 @@ struct Allocator::State {
     stats.live_peak = std::max(stats.live_peak, stats.live);
     ++stats.live_objects;
     ++stats.allocations;
+    return {&node};
+  }
+
+  // Who has the range from now on. Without the lock: nobody else knows the range.
+  static Ref<hal::Allocation> make_allocation(Chosen chosen, Request& request) {
+    RangeNode& node = *chosen.node;
+    auto allocation =
+        make_ref<hal::Allocation>(node.block->buffer, ByteRange{node.range.offset, request.size},
+                                  std::move(request.name), &node, request.site);
+    allocation->set_made_for(request.lane);
+    if (chosen.ended && !ablated(Ablation::cross_queue_reuse_unordered)) {
+      allocation->history().set_earlier_life(std::move(chosen.frontier));
+      allocation->set_earlier_life(chosen.last_use);
+    }
+    node.allocation.store(allocation.get(), std::memory_order_release);
     return allocation;
   }
 };
@@ -303,21 +321,28 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   if (s.closed) return {};
   State::Kind& kind = s.kinds[static_cast<unsigned>(request.kind)];
 
-  const auto reuse = [&](RangeNode& node) {
+  // Their Allocations are made once the lock is free.
+  const auto take = [&](RangeNode& node) -> Given {
+    s.mutex.assert_held();
+    State::Chosen chosen = s.give_out(node);
+    lock.unlock();
+    return {State::make_allocation(std::move(chosen), request), {}, {}};
+  };
+  const auto reuse = [&](RangeNode& node) -> Given {
     s.mutex.assert_held();
     detach(node);
     s.unlink_from_lane(node);
     deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
     deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
-    Given given{
-        s.make_live(node, request.size, std::move(request.name), request.site), node.dead_id, {}};
-    if (!ablated(Ablation::cross_queue_reuse_unordered)) {
-      given.allocation->history().set_earlier_life(node.frontier);
-      given.allocation->set_earlier_life(node.last_use);
-    }
+    State::Chosen chosen = s.give_out(node);
+    chosen.ended = node.dead_id;
+    chosen.last_use = node.last_use;
+    chosen.frontier = std::move(node.frontier);
     node.frontier.clear();
     ++s.stats.reused_in_order;
-    return given;
+    lock.unlock();
+    const hal::ResourceId ended = chosen.ended;
+    return {State::make_allocation(std::move(chosen), request), ended, {}};
   };
 
 #ifdef HOLDFAST_ABLATIONS
@@ -330,9 +355,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
       if (RangeNode* node = s.choose_deferred(cache->deferred[c])) return reuse(*node);
     }
   }
-  if (RangeNode* node = kind.pool.take(bytes)) {
-    return {s.make_live(*node, request.size, std::move(request.name), request.site), {}, {}};
-  }
+  if (RangeNode* node = kind.pool.take(bytes)) return take(*node);
   if (effort == Effort::any_submitted && !host_first) {
     RangeNode* const best = s.find_deferred(kind, bytes, true);
     if (best != nullptr) return reuse(*best);
@@ -367,8 +390,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
     --s.stats.device_buffers;
     // Somebody may have given memory back while the device was asked.
     RangeNode* freed = s.closed ? nullptr : kind.pool.take(bytes);
-    if (freed != nullptr)
-      return {s.make_live(*freed, request.size, std::move(request.name), request.site), {}, {}};
+    if (freed != nullptr) return take(*freed);
     lock.unlock();  // a buffer that came too late is dropped without it
     return {nullptr, {}, created.failure()};
   }
@@ -381,7 +403,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   RangeNode* node = kind.pool.take(bytes);
   // Another thread may have been faster; the caller asks again.
   if (node == nullptr) return {};
-  return {s.make_live(*node, request.size, std::move(request.name), request.site), {}, {}};
+  return take(*node);
 }
 
 bool Allocator::has_room_for_an_import() const {
@@ -414,7 +436,7 @@ Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
     hal::run_deleter(memory.deleter, memory.name);
     return refused;
   }
-  std::string name = memory.name;
+  Request request{{}, {}, memory.name, {}};
   Result<Ref<hal::Buffer>> created = device->import_buffer(std::move(memory));
   if (!created) {
     sync::Lock lock(s.mutex);
@@ -425,14 +447,16 @@ Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
   auto block = std::make_unique<Block>();
   block->buffer = std::move(created).value();
   block->imported = true;
-  const Bytes size = block->buffer->size();
+  request.size = block->buffer->size();
   block->buffer->set_owner(Ref<hal::RangeOwner>(this));
   sync::Lock lock(s.mutex);
   State::Kind& kind = s.kinds[static_cast<unsigned>(block->buffer->kind())];
   RangeNode* node = kind.pool.adopt(*block);
   block->index = kind.blocks.size();
   kind.blocks.push_back(std::move(block));
-  return s.make_live(*node, size, std::move(name));
+  State::Chosen chosen = s.give_out(*node);
+  lock.unlock();
+  return State::make_allocation(std::move(chosen), request);
 }
 
 void Allocator::range_died(hal::Allocation& allocation) noexcept {
@@ -442,6 +466,7 @@ void Allocator::range_died(hal::Allocation& allocation) noexcept {
   hal::Frontier frontier = allocation.history().frontier();
   const hal::LastUse last_use = last_use_for_next_life(allocation, frontier);
   RangeNode& node = *static_cast<RangeNode*>(allocation.range_tag());
+  std::string name = allocation.name();
   Garbage garbage;
   sync::Lock lock(s.mutex);
   node.allocation = nullptr;
@@ -458,7 +483,7 @@ void Allocator::range_died(hal::Allocation& allocation) noexcept {
   node.state = RangeNode::State::deferred;
   node.last_use = last_use;
   node.dead_id = allocation.id();
-  node.dead_name = allocation.name();
+  node.dead_name.swap(name);
   node.frontier = std::move(frontier);
   attach(node, **node.frontier.begin());
   const hal::LaneId lane = only_lane(node.frontier);
@@ -588,8 +613,9 @@ void Allocator::snapshot(Snapshot& snapshot) const {
         Snapshot::Range range;
         range.bytes = node->range.length;
         if (node->state == RangeNode::State::live) {
-          range.what = node->allocation->describe();
-          range.users = node->allocation->users();
+          const hal::Allocation* const allocation = node->allocation.load();
+          range.what = allocation != nullptr ? allocation->describe() : "an allocation being made";
+          range.users = allocation != nullptr ? allocation->users() : 0;
         } else {
           range.what = fmt::format(
               "dead: {}",

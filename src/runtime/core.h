@@ -12,6 +12,7 @@
 #include "holdfast/hal/close_once.h"
 #include "holdfast/hal/device.h"
 #include "holdfast/runtime/allocator.h"
+#include "holdfast/runtime/history_locks.h"
 #include "holdfast/runtime/options.h"
 #include "holdfast/runtime/stats.h"
 #include "holdfast/runtime/waits.h"
@@ -25,8 +26,8 @@ class Recorder;
 // streams and the end.
 //
 // Lives as long as one of them does; closed by
-// the Context. Thread-safe. Order of locks: an Recorder's, then history_mutex, then the
-// Allocator's. No lock is held while waiting, submitting, or dropping anything.
+// the Context. Thread-safe. Order of locks: a Recorder's, then those of histories, ascending, then
+// the Allocator's. No lock is held while waiting, submitting, or dropping anything.
 class Core final : public std::enable_shared_from_this<Core> {
  public:
   Core(Ref<hal::Device> device, Options options);
@@ -40,8 +41,8 @@ class Core final : public std::enable_shared_from_this<Core> {
   hal::Device& device() const noexcept { return *device_; }
   Allocator& allocator() noexcept { return *allocator_; }
   Waits& waits() noexcept { return waits_; }
-  // Guards every Allocation's history.
-  sync::Mutex& history_mutex() noexcept { return history_mutex_; }
+  // They guard every Allocation's history.
+  HistoryLocks& history_locks() noexcept { return history_locks_; }
 
   // Retirement: drops the Holds of all lists that are finished. Never blocks on the device.
   size_t retire();
@@ -189,7 +190,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   uint32_t fork_generation_;
   Ref<Allocator> allocator_;
   Waits waits_;
-  sync::Mutex history_mutex_;
+  HistoryLocks history_locks_;
 
   sync::Mutex retire_mutex_;  // makes "finished" and "its memory is free" one step for others
   std::atomic<uint64_t> retired_{0};

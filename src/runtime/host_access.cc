@@ -10,7 +10,7 @@ namespace holdfast::runtime {
 bool Core::try_begin_host_access(hal::Allocation& allocation,
                                  hal::AccessHistory::HostAccess& access) {
   access.serial = access_serial_.fetch_add(1, std::memory_order_relaxed) + 1;
-  sync::Lock lock(history_mutex_);
+  sync::Lock lock(history_locks_.of(allocation));
   hal::AccessHistory& history = allocation.history();
   hal::AccessHistory::Tickets tickets;
   if (!ablated(Ablation::host_access_not_ordered)) {
@@ -38,7 +38,7 @@ void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::Ho
       hal::AccessHistory::Tickets tickets;
       bool readback = false;
       {
-        sync::Lock lock(history_mutex_);
+        sync::Lock lock(history_locks_.of(allocation));
         if (const hal::AccessHistory::HostAccess* conflict = conflict_locked()) {
           if (conflict->is_map) {
             throw UsageError(fmt::format(
@@ -68,7 +68,7 @@ void Core::begin_host_access(hal::Allocation& allocation, hal::AccessHistory::Ho
       if (tickets.empty()) break;
       submit_and_wait(tickets, reason, limit);
       if (ablated(Ablation::readback_does_not_retire) && !access.is_map) {
-        sync::Lock lock(history_mutex_);
+        sync::Lock lock(history_locks_.of(allocation));
         history.begin_host_access(access);
         registered = true;
         break;
@@ -94,7 +94,7 @@ void Core::submit_and_wait(const hal::AccessHistory::Tickets& tickets, WaitReaso
 void Core::raise_poison(hal::Allocation& allocation, ByteRange range) {
   Failure poison;
   {
-    sync::Lock lock(history_mutex_);
+    sync::Lock lock(history_locks_.of(allocation));
     poison = allocation.history().poison(range);
   }
   poison.raise_if_any();
@@ -105,7 +105,7 @@ void Core::wait_for_writers(hal::Allocation& allocation, ByteRange range, WaitRe
   for (;;) {
     hal::AccessHistory::Tickets tickets;
     {
-      sync::Lock lock(history_mutex_);
+      sync::Lock lock(history_locks_.of(allocation));
       allocation.history().collect(range, hal::Access::read, tickets);
     }
     if (tickets.empty()) break;
@@ -119,7 +119,7 @@ void Core::end_host_access(hal::Allocation& allocation,
                            const hal::AccessHistory::HostAccess& access, bool happened) noexcept {
   if (forked()) return;
   {
-    sync::Lock lock(history_mutex_);
+    sync::Lock lock(history_locks_.of(allocation));
     allocation.history().end_host_access(access);
     if (happened && hal::writes(access.access)) allocation.history().host_wrote(access.range);
     allocation.bump_history_version();
@@ -133,7 +133,7 @@ void Core::end_host_access(hal::Allocation& allocation,
 void Core::wait_for_readbacks(hal::Allocation& allocation, ByteRange range, hal::Access access,
                               const WaitLimit& limit) {
   const auto conflict = [&] {
-    sync::Lock lock(history_mutex_);
+    sync::Lock lock(history_locks_.of(allocation));
     const hal::AccessHistory::HostAccess* host = allocation.history().host_conflict(range, access);
     return host != nullptr && !host->is_map;
   };

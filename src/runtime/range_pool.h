@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <deque>
@@ -27,8 +28,8 @@ struct RangeNode : hal::TicketWaiter {
   // Among those of the same class: free ranges, or a lane's deferred ones.
   RangeNode* class_previous = nullptr;
   RangeNode* class_next = nullptr;
-  // live: who has it.
-  hal::Allocation* allocation = nullptr;
+  // live: who has it; null while that one is being made.
+  std::atomic<hal::Allocation*> allocation{nullptr};
   // deferred: what it waits for, where it was last used, and the one lane it waits for, if it is
   // one.
   hal::Frontier frontier;

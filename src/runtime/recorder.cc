@@ -223,26 +223,30 @@ Failure Recorder::closed_failure() const {
 hal::AccessHistory::Obstacles Recorder::tell_histories(std::span<const Access> accesses,
                                                        const Ref<hal::Ticket>& own,
                                                        hal::ListWaits& waits) {
-  hal::AccessHistory::Obstacles obstacles;
-  sync::Lock history_lock(core_->history_mutex());
-  for (const Access& a : accesses) {
-    // What was freshly written is ordered by that write; nobody else's content is read.
-    const hal::Access wish = a.freshly_written ? hal::Access::write : a.access;
-    a.allocation->history().find_obstacles(a.range, wish, lane_, own.get(), obstacles,
-                                           [&] { return a.allocation->describe(); });
-  }
-  if (!obstacles.none()) return obstacles;
-  for (const Access& a : accesses) {
-    a.allocation->history().add_access(a.range, a.access, own, waits, a.extent);
-    a.allocation->bump_history_version();
-  }
-  for (const Access& a : accesses) {
-    if (a.entry == nullptr) continue;
-    a.entry->told_version = a.allocation->history_version();
-    if (hal::reads(a.access)) extend_told(a.entry->told_read, a.range);
-    if (hal::writes(a.access)) extend_told(a.entry->told_written, a.range);
-  }
-  return obstacles;
+  HistoryLocks::Set locks;
+  for (const Access& a : accesses) locks.add(*a.allocation);
+  // All of them at once: what was found for one access must still hold when the last is added.
+  return core_->history_locks().with(locks, [&] {
+    hal::AccessHistory::Obstacles obstacles;
+    for (const Access& a : accesses) {
+      // What was freshly written is ordered by that write; nobody else's content is read.
+      const hal::Access wish = a.freshly_written ? hal::Access::write : a.access;
+      a.allocation->history().find_obstacles(a.range, wish, lane_, own.get(), obstacles,
+                                             [&] { return a.allocation->describe(); });
+    }
+    if (!obstacles.none()) return obstacles;
+    for (const Access& a : accesses) {
+      a.allocation->history().add_access(a.range, a.access, own, waits, a.extent);
+      a.allocation->bump_history_version();
+    }
+    for (const Access& a : accesses) {
+      if (a.entry == nullptr) continue;
+      a.entry->told_version = a.allocation->history_version();
+      if (hal::reads(a.access)) extend_told(a.entry->told_read, a.range);
+      if (hal::writes(a.access)) extend_told(a.entry->told_written, a.range);
+    }
+    return obstacles;
+  });
 }
 
 void Recorder::overcome(const hal::AccessHistory::Obstacles& obstacles,
@@ -537,14 +541,12 @@ Ref<hal::Ticket> Recorder::submit_copy(hal::Queue::Turn turn, const hal::Binding
     s.commands.fetch_add(1, std::memory_order_relaxed);
     s.holds.fetch_add(s.list.holds().size() - held_before, std::memory_order_relaxed);
     s.told = true;
-    {
-      sync::Lock history_lock(core_->history_mutex());
-      for (const hal::Binding* end : {&from, &to}) {
-        // Earlier lives and readers of the bytes are no concern of a copy whose source is written.
-        hal::ListWaits unneeded;
-        end->allocation->history().add_access(end->range, end->access, s.list.ticket(), unneeded);
-        end->allocation->bump_history_version();
-      }
+    for (const hal::Binding* end : {&from, &to}) {
+      sync::Lock history_lock(core_->history_locks().of(*end->allocation));
+      // Earlier lives and readers of the bytes are no concern of a copy whose source is written.
+      hal::ListWaits unneeded;
+      end->allocation->history().add_access(end->range, end->access, s.list.ticket(), unneeded);
+      end->allocation->bump_history_version();
     }
     detached.emplace(detach_locked());
     s.list = new_list();

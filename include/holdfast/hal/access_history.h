@@ -2,6 +2,7 @@
 
 #include <boost/container/small_vector.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "holdfast/base/bytes.h"
@@ -77,7 +78,7 @@ class AccessHistory {
   // All Tickets that are not over.
   Frontier frontier() const;
   // The range had an earlier life that these Tickets may still touch.
-  void set_earlier_life(const Frontier& frontier) { others_ = frontier; }
+  void set_earlier_life(Frontier frontier) noexcept { others_ = std::move(frontier); }
 
   void begin_host_access(HostAccess access) { host_accesses_.push_back(std::move(access)); }
   void end_host_access(const HostAccess& access);

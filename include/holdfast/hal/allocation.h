@@ -68,8 +68,13 @@ class Allocation final : public Resource {
   static std::string describe(std::string_view name, ResourceId id, Bytes size);
   Bytes held_bytes() const noexcept override { return range_.length; }
 
-  // Who used it, and who used the range before. Guarded by the history mutex of the one Context
-  // that records on this device; stable once dead.
+  // The lane that asked for the memory; none: nobody in particular. Set before anybody else knows
+  // the Allocation.
+  LaneId made_for() const noexcept { return made_for_; }
+  void set_made_for(LaneId lane) noexcept { made_for_ = lane; }
+
+  // Who used it, and who used the range before. Guarded by a lock of the one Context that records
+  // on this device; stable once dead.
   AccessHistory& history() noexcept { return history_; }
   // Grows with every change of the history: a recorder that has seen this value has seen every
   // change.
@@ -110,6 +115,7 @@ class Allocation final : public Resource {
   void* range_tag_;
   std::source_location site_;
   Seen seen_;
+  LaneId made_for_;
   AccessHistory history_;
   std::atomic<uint64_t> version_{1};
   std::atomic<uint64_t> last_use_{0};

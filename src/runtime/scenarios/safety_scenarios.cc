@@ -58,6 +58,34 @@ RUNTIME_SCENARIO(staging_outlives_the_call) {
   EXPECT_EQ(value_of(*stream, b), 22);
 }
 
+// Each task's transactions bind memory of both streams, in opposite orders.
+RUNTIME_SCENARIO(crossed_transactions_of_two_streams) {
+  Rig rig(world);
+  const std::array streams{rig.stream("a", 0), rig.stream("b", 1)};
+  const std::array values{streams[0]->allocate(256_B, "x"), streams[1]->allocate(256_B, "y")};
+  for (size_t i = 0; i < 2; ++i) put(*streams[i], values[i], 1);
+  const auto run = [&](size_t own) {
+    const auto& from = values[1 - own];
+    for (int i = 0; i < 3; ++i) {
+      runtime::Transaction both = streams[own]->begin();
+      const auto sum = both.scratch(256_B);
+      both.dispatch(rig.add(), std::array{read_of(from), write_of(sum)},
+                    hal::Parameters::of(uint8_t{0}), {1, 1, 1});
+      both.dispatch(rig.add(), std::array{read_of(values[own]), write_of(sum)},
+                    hal::Parameters::of(uint8_t{0}), {1, 1, 1});
+      both.commit();
+      run_affine(rig, *streams[own], in_place(values[own]), 1);
+      streams[own]->flush();
+    }
+  };
+  {
+    const auto other = world.task("other", [&] { run(1); });
+    run(0);
+  }
+  // Affine doubles, and adds what it is given: 1, 3, 7, 15, whoever was first.
+  for (size_t i = 0; i < 2; ++i) EXPECT_EQ(value_of(*streams[i], values[i]), 15);
+}
+
 RUNTIME_SCENARIO(pipeline_dropped_after_record) {
   Rig rig(world);
   const auto stream = rig.stream("main");
