@@ -133,7 +133,7 @@ void Recorder::check_locked(const PendingCommand& command) const {
   const hal::CommandList& list = s.list;
   switch (command.kind) {
     case hal::CommandKind::dispatch:
-      list.check_dispatch(command.pipeline, command.bindings, command.parameters, command.groups,
+      list.check_dispatch(*command.pipeline, command.bindings, command.parameters, command.groups,
                           command.label);
       break;
     case hal::CommandKind::copy:
@@ -285,7 +285,7 @@ void Recorder::append_locked(const PendingCommand& command,
   const size_t held_before = s.list.holds().size();
   switch (command.kind) {
     case hal::CommandKind::dispatch:
-      s.list.dispatch_checked(command.pipeline, command.bindings, command.parameters,
+      s.list.dispatch_checked(*command.pipeline, command.bindings, command.parameters,
                               command.groups, command.label);
       break;
     case hal::CommandKind::copy:

@@ -14,10 +14,11 @@
 
 namespace holdfast::runtime {
 
-// One command as it is before it is recorded. It borrows its bindings, parameters and label.
+// One command as it is before it is recorded. It borrows its pipeline, bindings, parameters and
+// label.
 struct PendingCommand {
   hal::CommandKind kind = hal::CommandKind::barrier;
-  Ref<hal::Pipeline> pipeline;
+  const Ref<hal::Pipeline>* pipeline = nullptr;  // of a dispatch
   std::span<const hal::Binding> bindings;
   hal::Parameters parameters;
   hal::Groups groups;

@@ -43,7 +43,7 @@ void Stream::dispatch(const Ref<hal::Pipeline>& pipeline, std::span<const hal::B
                       const hal::Parameters& parameters, hal::Groups groups,
                       std::string_view label) {
   const PendingCommand command{
-      hal::CommandKind::dispatch, pipeline, bindings, parameters, groups, {}, {}, label};
+      hal::CommandKind::dispatch, &pipeline, bindings, parameters, groups, {}, {}, label};
   record({&command, 1});
 }
 

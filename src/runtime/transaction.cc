@@ -1,5 +1,6 @@
 #include "holdfast/runtime/transaction.h"
 
+#include <algorithm>
 #include <array>
 
 #include "holdfast/base/error.h"
@@ -8,6 +9,13 @@
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::runtime {
+namespace {
+
+// Pipelines of earlier commits that are kept: the next operation may well use them, and counting
+// their users is a write that all threads share.
+constexpr size_t kKeptPipelines = 4;
+
+}  // namespace
 
 Transaction::Transaction(Ref<Stream> stream) : stream_(std::move(stream)) {}
 Transaction::Transaction(Transaction&&) noexcept = default;
@@ -27,6 +35,7 @@ void Transaction::add(PendingCommand command) {
   const std::span<const std::byte> bytes = command.parameters.bytes;
   try {
     for (const hal::Binding& b : command.bindings) users_.emplace_back(b.allocation);
+    if (command.pipeline != nullptr) command.pipeline = &keep(*command.pipeline);
     bindings_.insert(bindings_.end(), command.bindings.begin(), command.bindings.end());
     parameters_.insert(parameters_.end(), bytes.begin(), bytes.end());
     labels_ += command.label;
@@ -37,6 +46,11 @@ void Transaction::add(PendingCommand command) {
     labels_.resize(letters);
     throw;
   }
+}
+
+const Ref<hal::Pipeline>& Transaction::keep(const Ref<hal::Pipeline>& pipeline) {
+  const auto kept = std::find(pipelines_.begin(), pipelines_.end(), pipeline);
+  return kept != pipelines_.end() ? *kept : pipelines_.emplace_back(pipeline);
 }
 
 void Transaction::settle() {
@@ -58,7 +72,7 @@ void Transaction::dispatch(const Ref<hal::Pipeline>& pipeline,
                            std::span<const hal::Binding> bindings,
                            const hal::Parameters& parameters, hal::Groups groups,
                            std::string_view label) {
-  add({hal::CommandKind::dispatch, pipeline, bindings, parameters, groups, {}, {}, label});
+  add({hal::CommandKind::dispatch, &pipeline, bindings, parameters, groups, {}, {}, label});
 }
 
 void Transaction::copy(const hal::Binding& from, const hal::Binding& to, std::string_view label) {
@@ -108,6 +122,7 @@ void Transaction::roll_back() noexcept {
   parameters_.clear();
   labels_.clear();
   users_.clear();
+  if (pipelines_.size() > kKeptPipelines) pipelines_.clear();
 }
 
 }  // namespace holdfast::runtime

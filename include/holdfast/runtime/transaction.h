@@ -1,5 +1,6 @@
 #pragma once
 
+#include <deque>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,8 @@ namespace holdfast::runtime {
 class Stream;
 
 // The commands of one operation: commit() records all of them or none. Until then the transaction
-// is a user of everything that it names, so no memory can die under it. Belongs to one task.
+// is a user of everything that it names, so no memory can die under it. It stays a user of a few
+// pipelines, for the next operation, until it goes. Belongs to one task.
 class Transaction {
  public:
   Transaction(Transaction&&) noexcept;
@@ -48,6 +50,7 @@ class Transaction {
   friend class Stream;
   explicit Transaction(Ref<Stream> stream);
   void add(PendingCommand command);
+  const Ref<hal::Pipeline>& keep(const Ref<hal::Pipeline>& pipeline);
   // Lets the commands borrow from the storage below, which does not move any more.
   void settle();
 
@@ -59,6 +62,7 @@ class Transaction {
   std::vector<std::byte> parameters_;
   std::string labels_;
   std::vector<Ref<hal::Allocation>> users_;
+  std::deque<Ref<hal::Pipeline>> pipelines_;  // each once; they do not move
 };
 
 }  // namespace holdfast::runtime
