@@ -47,7 +47,8 @@ Ref<hal::Allocation> Core::allocate(Recorder* recorder, Bytes size, std::string 
   const auto attempt = [&](Allocator::Effort effort) -> Ref<hal::Allocation> {
     Allocator::Given given = allocator_->allocate(request, effort);
     if (given.refusal) refusal = given.refusal;
-    if (given.allocation && given.ended && recorder != nullptr) {
+    // Marks are for devices that wrap others.
+    if (given.allocation && given.ended && recorder != nullptr && given.allocation->probe()) {
       recorder->mark_lives(*given.allocation, given.ended);
     }
     return std::move(given.allocation);
