@@ -270,8 +270,7 @@ class Evaluation {
   void count(Node& node) {
     StreamState& stream = *node.stream();
     DeviceState& device = stream.device();
-    device.nodes_recorded.fetch_add(1, std::memory_order_relaxed);
-    touch(node.stream());
+    ++touch(node.stream()).nodes;
     if (stream.count_recorded(recorder_.commands(), recorder_.written())) {
       device.early_submits.fetch_add(1, std::memory_order_relaxed);
       flush(stream);
@@ -298,10 +297,13 @@ class Evaluation {
                    fmt::format("labelled '{}': {}", node.label(), failure.message()));
   }
 
-  void touch(const Ref<StreamState>& stream) {
-    if (std::find(touched_.begin(), touched_.end(), stream) == touched_.end()) {
-      touched_.push_back(stream);
-    }
+  struct Touched {
+    Ref<StreamState> stream;
+    uint64_t nodes = 0;  // recorded and not told to the device yet
+  };
+  Touched& touch(const Ref<StreamState>& stream) {
+    const auto found = std::ranges::find(touched_, stream, &Touched::stream);
+    return found != touched_.end() ? *found : touched_.emplace_back(Touched{stream});
   }
 
   static void flush(StreamState& stream) {
@@ -319,7 +321,12 @@ class Evaluation {
 
   void submit(std::span<const Array> roots) {
     for (const Array& root : roots) touch(root.value()->node().stream());
-    for (const Ref<StreamState>& stream : touched_) flush(*stream);
+    for (Touched& touched : touched_) {
+      // Once for all nodes: threads share the counter.
+      touched.stream->device().nodes_recorded.fetch_add(std::exchange(touched.nodes, 0),
+                                                        std::memory_order_relaxed);
+      flush(*touched.stream);
+    }
   }
 
   const WaitLimit& limit_;
@@ -336,7 +343,7 @@ class Evaluation {
   std::vector<Node::Spent> spent_;
   kernel::Resolver resolver_;
   NodeRecorder recorder_{spent_, resolver_};
-  std::vector<Ref<StreamState>> touched_;
+  std::vector<Touched> touched_;
 };
 
 // Raises what keeps the array from being there, in so far as that is known without waiting.

@@ -15,8 +15,17 @@ namespace {
 // then what becomes of in_place.
 class KernelOperation final : public Operation {
  public:
-  KernelOperation(Kernel kernel, KernelCall call)
-      : kernel_(std::move(kernel)), call_(std::move(call)) {}
+  // Takes what recording needs, and no more: the rest is freed while the allocator still has it at
+  // hand.
+  KernelOperation(Kernel kernel, KernelCall& call)
+      : kernel_(std::move(kernel)),
+        grid_(call.grid),
+        threadgroup_(call.threadgroup),
+        constants_(std::move(call.constants)),
+        params_(std::move(call.params)),
+        init_value_(call.init_value),
+        ensure_row_contiguous_(
+            call.ensure_row_contiguous.value_or(kernel_.definition().ensure_row_contiguous)) {}
 
   std::string_view name() const noexcept override { return kernel_.name(); }
 
@@ -24,7 +33,7 @@ class KernelOperation final : public Operation {
 
   void record(Encoder& encoder) const override {
     const kernel::Definition& d = kernel_.definition();
-    if (d.in_place.empty() && !call_.init_value && takes_as_they_are(encoder.all_inputs())) {
+    if (d.in_place.empty() && !init_value_ && takes_as_they_are(encoder.all_inputs())) {
       launch(encoder, encoder.all_inputs(), encoder.all_outputs(), {});
       return;
     }
@@ -40,7 +49,7 @@ class KernelOperation final : public Operation {
     }
     for (size_t i = 0; i < d.outputs.size(); ++i) {
       outputs.push_back(encoder.output(i));
-      if (call_.init_value) encoder.fill_elements(outputs.back(), *call_.init_value);
+      if (init_value_) encoder.fill_elements(outputs.back(), *init_value_);
     }
     launch(encoder, {inputs.data(), inputs.size()}, {outputs.data(), outputs.size()},
            {in_place.data(), in_place.size()});
@@ -48,10 +57,8 @@ class KernelOperation final : public Operation {
 
  private:
   bool takes_as_they_are(std::span<const Operand> inputs) const {
-    const bool contiguous =
-        call_.ensure_row_contiguous.value_or(kernel_.definition().ensure_row_contiguous);
     return std::all_of(inputs.begin(), inputs.end(), [&](const Operand& x) {
-      return contiguous ? x.is_row_contiguous() : !x.layout().has_negative_strides();
+      return ensure_row_contiguous_ ? x.is_row_contiguous() : !x.layout().has_negative_strides();
     });
   }
 
@@ -60,14 +67,19 @@ class KernelOperation final : public Operation {
     encoder.launch(kernel_, {.inputs = inputs,
                              .outputs = outputs,
                              .in_place = in_place,
-                             .grid = call_.grid,
-                             .threadgroup = call_.threadgroup,
-                             .constants = call_.constants,
-                             .params = call_.params});
+                             .grid = grid_,
+                             .threadgroup = threadgroup_,
+                             .constants = constants_,
+                             .params = params_});
   }
 
   Kernel kernel_;
-  KernelCall call_;
+  Size3 grid_;
+  Size3 threadgroup_;
+  std::vector<Constant> constants_;
+  std::vector<Param> params_;
+  std::optional<Scalar> init_value_;
+  bool ensure_row_contiguous_;
 };
 
 void check_counts(const Kernel& kernel, const std::vector<Array>& inputs, const KernelCall& call) {
@@ -125,9 +137,8 @@ std::vector<Array> Kernel::operator()(std::vector<Array> inputs, KernelCall call
   Ref<array::StreamState> stream = array::stream_for({all.data(), all.size()}, call.on);
   kernel::check_threadgroup(*this, call.label, call.threadgroup,
                             stream->device().context->device()->info());
-  std::string label = call.label;
-  return array::apply(make_ref<const KernelOperation>(*this, std::move(call)), std::move(all),
-                      {outputs.data(), outputs.size()}, std::move(stream), std::move(label));
+  return array::apply(make_ref<const KernelOperation>(*this, call), std::move(all),
+                      {outputs.data(), outputs.size()}, std::move(stream), std::move(call.label));
 }
 
 }  // namespace holdfast

@@ -37,7 +37,7 @@ struct Bound {
   bool written = false;
   bool dense = true;  // its elements are all of the range
   ByteRange range{};
-  boost::container::small_vector<int64_t, kMaxRank> strides{};
+  std::array<int64_t, kMaxRank> strides;  // as many as the shape has
 };
 
 void check_counts(const Kernel& kernel, const Launch& launch) {
@@ -73,7 +73,10 @@ class CheckedLaunch {
   }
 
   void add(const ArrayRef& array, std::string_view name, bool written) {
-    Bound& bound = bounds_.emplace_back(Bound{&array, name, written});
+    Bound& bound = bounds_.emplace_back();
+    bound.array = &array;
+    bound.name = name;
+    bound.written = written;
     if (array.memory == nullptr)
       refuse(kernel_, launch_.label, fmt::format("{} has no memory", shown(name)));
     if (array.shape.size() > kMaxRank) {
@@ -103,7 +106,6 @@ class CheckedLaunch {
 
   // From the first element to the last one that is reached.
   uint64_t elements(const ArrayRef& array, std::string_view name, Bound& bound) const {
-    bound.strides.resize(array.shape.size());
     uint64_t contiguous = 1;
     uint64_t last = 0;
     bool empty = false;

@@ -13,9 +13,8 @@ void refuse(const Kernel& kernel, std::string_view label, std::string_view why) 
                                                shown(label), why));
 }
 
-void check_count(const Kernel& kernel, std::string_view label, std::string_view what,
-                 const std::vector<std::string>& names, size_t given) {
-  if (names.size() == given) return;
+void refuse_count(const Kernel& kernel, std::string_view label, std::string_view what,
+                  const std::vector<std::string>& names, size_t given) {
   std::string list;
   for (const std::string& name : names) list += (list.empty() ? "" : ", ") + shown(name);
   refuse(kernel, label,
