@@ -2,9 +2,15 @@
 
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
+#include <atomic>
+#include <cstdio>
 #include <cstring>
+#include <functional>
 #include <vector>
 
 #include "holdfast/base/sync/thread.h"
@@ -179,6 +185,129 @@ void threads(benchmark::State& state, int count, bool own_streams) {
   state.counters["per"] = static_cast<double>(count) * kChains * kLength;
 }
 
+// Whether more threads do more work: each has a stream, a queue and memory of its own, on a device
+// that costs next to nothing, since lists run inside the call that submits them. Per node of all of
+// them; reference: the same loop in as many processes, which share nothing.
+constexpr int kScalingChains = 200;
+constexpr int kScalingLength = 100;
+
+Device caller_runs(uint32_t queues) {
+  return Device(hal::CpuDevice::open({.queues = queues, .helpers = 0, .immediate = true}),
+                options());
+}
+
+void run_chains(const Stream& stream) {
+  const UseStream scope(stream);
+  for (int c = 0; c < kScalingChains; ++c) {
+    Array y = full({1}, 1.0);
+    for (int i = 0; i < kScalingLength; ++i) y = call_tiny(y);
+    async_eval(y);
+  }
+}
+
+// Runs `work` in `count` threads that begin together; seconds until the last has ended.
+double run_together(int count, const std::function<void(int)>& work) {
+  std::atomic<int> ready{0};
+  std::atomic<bool> go{false};
+  std::vector<sync::Thread> all;
+  for (int t = 0; t < count; ++t) {
+    all.emplace_back("evaluator", [&, t] {
+      ready.fetch_add(1);
+      go.wait(false);
+      work(t);
+    });
+  }
+  while (ready.load() < count) sync::relax(0);
+  const auto start = sync::now();
+  go.store(true);
+  go.notify_all();
+  all.clear();
+  return seconds_since(start);
+}
+
+void scaling_threads(benchmark::State& state, int count, bool own_streams) {
+  const Device device = caller_runs(static_cast<uint32_t>(count));
+  std::vector<Stream> streams;
+  for (int t = 0; t < count; ++t) {
+    streams.push_back(own_streams || t == 0 ? device.new_stream() : streams[0]);
+    run_chains(streams.back());
+  }
+  for (auto _ : state) {
+    state.SetIterationTime(
+        run_together(count, [&](int t) { run_chains(streams[static_cast<size_t>(t)]); }));
+  }
+  state.counters["per"] = static_cast<double>(count) * kScalingChains * kScalingLength;
+}
+
+// Processes that run the chains each time they are told to.
+class Workers {
+ public:
+  explicit Workers(int count) {
+    for (int i = 0; i < count; ++i) {
+      Worker& worker = all_.emplace_back();
+      if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, worker.ends.data()) != 0) {
+        throw EnvironmentError("no socket for a worker process");
+      }
+      worker.process = fork();
+      if (worker.process == 0) {
+        for (const Worker& other : all_) close(other.ends[0]);
+        serve(worker.ends[1]);
+      }
+      close(worker.ends[1]);
+      hear(worker);  // it is warm
+    }
+  }
+  ~Workers() {
+    for (const Worker& worker : all_) {
+      close(worker.ends[0]);  // it ends then
+      waitpid(worker.process, nullptr, 0);
+    }
+  }
+  Workers(const Workers&) = delete;
+  Workers& operator=(const Workers&) = delete;
+
+  // Seconds until the last has ended.
+  double run() {
+    const auto start = sync::now();
+    for (const Worker& worker : all_) {
+      if (write(worker.ends[0], "r", 1) != 1) throw EnvironmentError("a worker process is gone");
+    }
+    for (const Worker& worker : all_) hear(worker);
+    return seconds_since(start);
+  }
+
+ private:
+  struct Worker {
+    std::array<int, 2> ends{};
+    pid_t process = 0;
+  };
+  [[noreturn]] static void serve(int end) {
+    try {
+      const Device device = caller_runs(1);
+      const Stream stream = device.new_stream();
+      char word = 'w';
+      do {
+        run_chains(stream);
+      } while (write(end, &word, 1) == 1 && read(end, &word, 1) == 1);
+      _exit(0);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "a worker process: %s\n", error.what());
+      _exit(1);
+    }
+  }
+  static void hear(const Worker& worker) {
+    char word = 0;
+    if (read(worker.ends[0], &word, 1) != 1) throw EnvironmentError("a worker process is gone");
+  }
+  std::vector<Worker> all_;
+};
+
+void scaling_processes(benchmark::State& state, int count) {
+  Workers workers(count);
+  for (auto _ : state) state.SetIterationTime(workers.run());
+  state.counters["per"] = static_cast<double>(count) * kScalingChains * kScalingLength;
+}
+
 // One small kernel called again and again, each result submitted at once: what a call costs must
 // not depend on how many went before.
 void calls(benchmark::State& state, int64_t count) {
@@ -252,6 +381,16 @@ const bool registered = [] {
         [=](benchmark::State& s) { threads(s, count, true); });
     add(fmt::format("array_threads_one_stream_{}/ours", count),
         [=](benchmark::State& s) { threads(s, count, false); });
+  }
+  for (const int count : {1, 2, 4, 8, 16}) {
+    add(fmt::format("array_scaling_own_streams_{}/ours", count),
+        [=](benchmark::State& s) { scaling_threads(s, count, true); });
+    add(fmt::format("array_scaling_own_streams_{}/reference", count),
+        [=](benchmark::State& s) { scaling_processes(s, count); });
+    add(fmt::format("array_scaling_one_stream_{}/ours", count),
+        [=](benchmark::State& s) { scaling_threads(s, count, false); });
+    add(fmt::format("array_scaling_one_stream_{}/reference", count),
+        [](benchmark::State& s) { scaling_threads(s, 1, false); });
   }
   for (const int64_t count : {100, 1000, 10'000}) {
     add(fmt::format("array_calls_{}/ours", count), [=](benchmark::State& s) { calls(s, count); });
