@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <optional>
 #include <unordered_map>
 
 #include "holdfast/base/ablation.h"
@@ -282,6 +283,10 @@ struct Allocator::State {
     node.allocation.store(allocation.get(), std::memory_order_release);
     return allocation;
   }
+  static Given make_given(Chosen chosen, Request& request) {
+    const hal::ResourceId ended = chosen.ended;
+    return {make_allocation(std::move(chosen), request), ended, {}};
+  }
 };
 
 Allocator::Allocator(Ref<hal::Device> device, const Options& options)
@@ -321,44 +326,40 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   if (s.closed) return {};
   State::Kind& kind = s.kinds[static_cast<unsigned>(request.kind)];
 
-  // Their Allocations are made once the lock is free.
-  const auto take = [&](RangeNode& node) -> Given {
-    s.mutex.assert_held();
-    State::Chosen chosen = s.give_out(node);
-    lock.unlock();
-    return {State::make_allocation(std::move(chosen), request), {}, {}};
-  };
-  const auto reuse = [&](RangeNode& node) -> Given {
+  std::optional<State::Chosen> chosen;
+  const auto reuse = [&](RangeNode& node) {
     s.mutex.assert_held();
     detach(node);
     s.unlink_from_lane(node);
     deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
     deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
-    State::Chosen chosen = s.give_out(node);
-    chosen.ended = node.dead_id;
-    chosen.last_use = node.last_use;
-    chosen.frontier = std::move(node.frontier);
+    chosen = s.give_out(node);
+    chosen->ended = node.dead_id;
+    chosen->last_use = node.last_use;
+    chosen->frontier = std::move(node.frontier);
     node.frontier.clear();
     ++s.stats.reused_in_order;
-    lock.unlock();
-    const hal::ResourceId ended = chosen.ended;
-    return {State::make_allocation(std::move(chosen), request), ended, {}};
   };
 
 #ifdef HOLDFAST_ABLATIONS
   if (ablated(Ablation::cross_queue_reuse_unordered) && !host_first) {
-    if (RangeNode* node = s.find_deferred(kind, bytes, false)) return reuse(*node);
+    if (RangeNode* node = s.find_deferred(kind, bytes, false)) reuse(*node);
   }
 #endif
-  if (request.lane && !host_first) {
+  if (!chosen && request.lane && !host_first) {
     if (State::LaneCache* cache = s.lane_cache(request.lane)) {
-      if (RangeNode* node = s.choose_deferred(cache->deferred[c])) return reuse(*node);
+      if (RangeNode* node = s.choose_deferred(cache->deferred[c])) reuse(*node);
     }
   }
-  if (RangeNode* node = kind.pool.take(bytes)) return take(*node);
-  if (effort == Effort::any_submitted && !host_first) {
-    RangeNode* const best = s.find_deferred(kind, bytes, true);
-    if (best != nullptr) return reuse(*best);
+  if (!chosen) {
+    if (RangeNode* node = kind.pool.take(bytes)) chosen = s.give_out(*node);
+  }
+  if (!chosen && effort == Effort::any_submitted && !host_first) {
+    if (RangeNode* best = s.find_deferred(kind, bytes, true)) reuse(*best);
+  }
+  if (chosen) {
+    lock.unlock();
+    return State::make_given(std::move(*chosen), request);
   }
 
   // A new block, sized by what is in use, or by the request where the limit leaves no more.
@@ -390,8 +391,9 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
     --s.stats.device_buffers;
     // Somebody may have given memory back while the device was asked.
     RangeNode* freed = s.closed ? nullptr : kind.pool.take(bytes);
-    if (freed != nullptr) return take(*freed);
+    if (freed != nullptr) chosen = s.give_out(*freed);
     lock.unlock();  // a buffer that came too late is dropped without it
+    if (chosen) return State::make_given(std::move(*chosen), request);
     return {nullptr, {}, created.failure()};
   }
   auto block = std::make_unique<Block>();
@@ -403,7 +405,9 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   RangeNode* node = kind.pool.take(bytes);
   // Another thread may have been faster; the caller asks again.
   if (node == nullptr) return {};
-  return take(*node);
+  chosen = s.give_out(*node);
+  lock.unlock();
+  return State::make_given(std::move(*chosen), request);
 }
 
 bool Allocator::has_room_for_an_import() const {
