@@ -12,6 +12,7 @@
 
 #include <holdfast/holdfast.h>
 
+#include <unistd.h>
 #include <atomic>
 #include <cstdio>
 #include <cstring>
@@ -19,7 +20,6 @@
 #include <fstream>
 #include <functional>
 #include <map>
-#include <unistd.h>
 
 #include "holdfast/base/sync/thread.h"
 #include "turboquant_decode.h"
@@ -65,12 +65,12 @@ bool parse(int argc, char** argv, Options& options) {
   int64_t key_bits = config.key_bits;
   int64_t value_bits = config.value_bits;
   const std::map<std::string, int64_t*> numbers{
-      {"--sequences", &options.sequences},    {"--prompt", &options.prompt},
-      {"--tokens", &options.tokens},          {"--query-heads", &config.query_heads},
-      {"--kv-heads", &config.kv_heads},       {"--depth", &config.depth},
-      {"--key-bits", &key_bits},              {"--value-bits", &value_bits},
-      {"--growth", &config.growth},           {"--in-flight", &options.in_flight},
-      {"--soak", &options.soak},              {"--seed", &options.seed}};
+      {"--sequences", &options.sequences}, {"--prompt", &options.prompt},
+      {"--tokens", &options.tokens},       {"--query-heads", &config.query_heads},
+      {"--kv-heads", &config.kv_heads},    {"--depth", &config.depth},
+      {"--key-bits", &key_bits},           {"--value-bits", &value_bits},
+      {"--growth", &config.growth},        {"--in-flight", &options.in_flight},
+      {"--soak", &options.soak},           {"--seed", &options.seed}};
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     const auto number = numbers.find(word);
@@ -134,8 +134,8 @@ bool beside_each_other(int64_t sequences, const std::function<void(int64_t)>& bo
   return right;
 }
 
-// The centroids of 128 dimensions that the workload was described with. They are not quite the best:
-// ours must be close to them, and distort less.
+// The centroids of 128 dimensions that the workload was described with. They are not quite the
+// best: ours must be close to them, and distort less.
 bool check_codebooks() {
   struct Known {
     int bits;
@@ -202,26 +202,28 @@ int decode(const Options& options) {
   right &= all.all_right();
 
   const hf::Stats stats = hf::stats();
-  const double decoding = static_cast<double>(nanoseconds) / 1e9 /
-                          static_cast<double>(options.sequences);
+  const double decoding =
+      static_cast<double>(nanoseconds) / 1e9 / static_cast<double>(options.sequences);
   std::printf("%lld sequences of %lld tokens on %s: %.2f s, %.1f tokens/s while decoding\n",
               static_cast<long long>(options.sequences),
               static_cast<long long>(options.prompt + options.tokens),
               hf::default_device().name().c_str(), seconds,
               static_cast<double>(options.sequences * options.tokens) / decoding);
-  std::printf("peak memory %s, at most %s waiting for the device; %llu hidden copies, %llu donated\n",
-              hf::to_string(stats.peak_memory()).c_str(),
-              hf::to_string(stats.runtime.memory.deferred_peak).c_str(),
-              static_cast<unsigned long long>(stats.hidden_copies),
-              static_cast<unsigned long long>(stats.donated));
+  std::printf(
+      "peak memory %s, at most %s waiting for the device; %llu hidden copies, %llu donated\n",
+      hf::to_string(stats.peak_memory()).c_str(),
+      hf::to_string(stats.runtime.memory.deferred_peak).c_str(),
+      static_cast<unsigned long long>(stats.hidden_copies),
+      static_cast<unsigned long long>(stats.donated));
   print_waits(stats);
   std::printf("%lld steps checked: %lld wrong (largest relative error %.2e, allowed %.2e),\n",
               static_cast<long long>(all.checked), static_cast<long long>(all.wrong),
               all.worst_error, turboquant::kTolerance);
-  std::printf("  %lld inaccurate (error of the compression at most %.2f of the expected one, "
-              "allowed %.2f): %s\n",
-              static_cast<long long>(all.inaccurate), all.worst_ratio, turboquant::kErrorBound,
-              right ? "ok" : "WRONG");
+  std::printf(
+      "  %lld inaccurate (error of the compression at most %.2f of the expected one, "
+      "allowed %.2f): %s\n",
+      static_cast<long long>(all.inaccurate), all.worst_ratio, turboquant::kErrorBound,
+      right ? "ok" : "WRONG");
   return right ? 0 : 1;
 }
 
@@ -255,8 +257,9 @@ int soak(const Options& options) {
   std::atomic<int64_t> sequences{0};
   std::atomic<int64_t> refused{0};
   std::atomic<int64_t> next_line{0};
-  std::printf("second,sequences,steps_checked,wrong,refused,live,deferred,pooled,reserved,resident,"
-              "kernel_variants\n");
+  std::printf(
+      "second,sequences,steps_checked,wrong,refused,live,deferred,pooled,reserved,resident,"
+      "kernel_variants\n");
   const auto sample = [&] {
     const auto now = static_cast<int64_t>(seconds_since(start));
     int64_t due = next_line;

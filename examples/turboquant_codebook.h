@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-// The quantiser of TurboQuant on the host: the codebook, the rotation and the packed bits, in double
-// precision.
+// The quantiser of TurboQuant on the host: the codebook, the rotation and the packed bits, in
+// double precision.
 
 namespace turboquant {
 
@@ -68,8 +68,7 @@ inline double distortion_of(const Density& density, int64_t depth,
     const double c = centroids[i];
     const double mass = density.mass(edges[i + 1]) - density.mass(edges[i]);
     const double moment = density.moment(edges[i + 1]) - density.moment(edges[i]);
-    distortion +=
-        static_cast<double>(depth) * (c * c * mass - 2 * c * moment) / density.mass(1);
+    distortion += static_cast<double>(depth) * (c * c * mass - 2 * c * moment) / density.mass(1);
   }
   return distortion;
 }

@@ -11,8 +11,8 @@
 
 #include "turboquant_codebook.h"
 
-// Decoding over a key-value cache that TurboQuant compresses: the kernels, the cache, and a sequence
-// that checks every step. examples/turboquant.cc runs many of them beside each other.
+// Decoding over a key-value cache that TurboQuant compresses: the kernels, the cache, and a
+// sequence that checks every step. examples/turboquant.cc runs many of them beside each other.
 
 namespace turboquant {
 
@@ -312,15 +312,13 @@ class Model {
     const int64_t heads = rows.shape(0);
     const int64_t tokens = rows.shape(1);
     const auto words = static_cast<int64_t>(words_of(config_.depth, quantizer.bits));
-    std::vector<hf::Array> made =
-        encode_({rows, arrays.signs, arrays.boundaries},
-                {.grid = {static_cast<uint32_t>(heads * tokens * 32), 1, 1},
-                 .threadgroup = {32, 1, 1},
-                 .output_shapes = {{heads, tokens, words}, {heads, tokens}},
-                 .output_dtypes = {hf::uint32, hf::float32},
-                 .constants = {{"D", config_.depth},
-                               {"BITS", int64_t{quantizer.bits}},
-                               {"WORDS", words}}});
+    std::vector<hf::Array> made = encode_(
+        {rows, arrays.signs, arrays.boundaries},
+        {.grid = {static_cast<uint32_t>(heads * tokens * 32), 1, 1},
+         .threadgroup = {32, 1, 1},
+         .output_shapes = {{heads, tokens, words}, {heads, tokens}},
+         .output_dtypes = {hf::uint32, hf::float32},
+         .constants = {{"D", config_.depth}, {"BITS", int64_t{quantizer.bits}}, {"WORDS", words}}});
     return {std::move(made[0]), std::move(made[1])};
   }
 
@@ -397,14 +395,15 @@ class Reference {
   void append(size_t head, const float* key, const float* value) {
     const auto depth = static_cast<size_t>(model_->config().depth);
     heads_[head].push_back({model_->keys().encode(key).decoded,
-                            model_->values().encode(value).decoded, {key, key + depth},
+                            model_->values().encode(value).decoded,
+                            {key, key + depth},
                             {value, value + depth}});
   }
 
   struct Attention {
     std::vector<double> compressed;  // [query heads, depth]
-    // Of the compressed output against the output without compression, over all heads: the distance,
-    // and the one that the distortion of the codebooks leads to expect.
+    // Of the compressed output against the output without compression, over all heads: the
+    // distance, and the one that the distortion of the codebooks leads to expect.
     double error = 0;
     double expected_error = 0;
   };
@@ -425,7 +424,8 @@ class Reference {
         rotated[d] = query[d] * double{model_->keys().signs[d]};
       }
       hadamard(rotated);
-      std::vector<double> out = mix(tokens, rotated, &Token::decoded_key, &Token::decoded_value).out;
+      std::vector<double> out =
+          mix(tokens, rotated, &Token::decoded_key, &Token::decoded_value).out;
       hadamard(out);
       for (size_t d = 0; d < depth; ++d) out[d] *= double{model_->values().signs[d]};
 
@@ -478,9 +478,9 @@ class Reference {
     }
     return result;
   }
-  // The mean square of the error, to first order. The error of a key is as likely to point anywhere,
-  // so it changes a score by |q| |k| sqrt(distortion / depth), and a weight by as large a share of
-  // it; the error of a value counts with the token's weight.
+  // The mean square of the error, to first order. The error of a key is as likely to point
+  // anywhere, so it changes a score by |q| |k| sqrt(distortion / depth), and a weight by as large a
+  // share of it; the error of a value counts with the token's weight.
   double expected(const std::vector<Token>& tokens, const Vector& query, const Mix& exact) const {
     const double of_keys = model_->keys().codebook.distortion / static_cast<double>(query.size());
     const double of_values = model_->values().codebook.distortion;
@@ -488,8 +488,9 @@ class Reference {
     for (size_t t = 0; t < tokens.size(); ++t) {
       const double w = exact.weights[t];
       const double score = dot(query, query) * dot(tokens[t].key, tokens[t].key) * of_keys;
-      sum += w * w * (score * distance_squared(tokens[t].value, exact.out) +
-                      of_values * dot(tokens[t].value, tokens[t].value));
+      sum += w * w *
+             (score * distance_squared(tokens[t].value, exact.out) +
+              of_values * dot(tokens[t].value, tokens[t].value));
     }
     return sum;
   }
