@@ -39,6 +39,7 @@ struct Options {
   int64_t tokens = 150;  // steps
   int64_t in_flight = 4;
   bool check = true;
+  bool keep = false;
   int64_t soak = 0;  // seconds
   int64_t seed = 1;
 };
@@ -52,6 +53,8 @@ const char* const kUsage = R"(usage: turboquant [OPTION...]
   --in-flight N      steps that are scheduled before the oldest is read (4)
   --real             32 query heads, 8 kv heads, depth 128, 4 bits, growth 256
   --no-check         do not compare with the references
+  --keep             keep every array of a step until its output was read, as a program must where
+                     nothing is retained for it (HOLDFAST_ABLATE=bound-not-held)
   --soak SECONDS     sequences of random lengths that are dropped at random, while caches are cleared
                      and limits change; memory over time as CSV
   --seed N           (1)
@@ -82,6 +85,8 @@ bool parse(int argc, char** argv, Options& options) {
       key_bits = value_bits = 4;
     } else if (word == "--no-check") {
       options.check = false;
+    } else if (word == "--keep") {
+      options.keep = true;
     } else if (number != numbers.end() && i + 1 < argc) {
       char* end = nullptr;
       *number->second = std::strtoll(argv[++i], &end, 10);
@@ -114,24 +119,33 @@ double seconds_since(hf::sync::TimePoint start) {
   return std::chrono::duration<double>(hf::sync::now() - start).count();
 }
 
-// Runs `body(i)` on a thread for each sequence, with a stream of its own. False, with a message,
-// where one of them ends with an error.
-bool beside_each_other(int64_t sequences, const std::function<void(int64_t)>& body) {
+// Runs `body(i)` on a thread for each stream, which is then the thread's own. False, with a
+// message, where one of them ends with an error.
+bool beside_each_other(const std::vector<hf::Stream>& streams,
+                       const std::function<void(size_t)>& body) {
   std::atomic<bool> right = true;
   std::vector<hf::sync::Thread> threads;
-  for (int64_t i = 0; i < sequences; ++i) {
-    threads.emplace_back("sequence " + std::to_string(i), [&, i] {
+  for (size_t i = 0; i < streams.size(); ++i) {
+    threads.emplace_back(streams[i].name(), [&, i] {
       try {
-        const hf::UseStream scope(hf::new_stream("sequence " + std::to_string(i)));
+        const hf::UseStream scope(streams[i]);
         body(i);
       } catch (const std::exception& error) {
-        std::fprintf(stderr, "sequence %lld: %s\n", static_cast<long long>(i), error.what());
+        std::fprintf(stderr, "%s: %s\n", streams[i].name().c_str(), error.what());
         right = false;
       }
     });
   }
   threads.clear();  // joins them
   return right;
+}
+
+std::vector<hf::Stream> make_streams(int64_t count) {
+  std::vector<hf::Stream> streams;
+  for (int64_t i = 0; i < count; ++i) {
+    streams.push_back(hf::new_stream("sequence " + std::to_string(i)));
+  }
+  return streams;
 }
 
 // The centroids of 128 dimensions that the workload was described with. They are not quite the
@@ -183,32 +197,35 @@ void print_waits(const hf::Stats& stats) {
 int decode(const Options& options) {
   bool right = check_codebooks();
   const Model model(options.config);
-  std::vector<Sequence::Findings> findings(static_cast<size_t>(options.sequences));
+  const std::vector<hf::Stream> streams = make_streams(options.sequences);
+  const Sequence::Options how{.checked = options.check,
+                              .in_flight = static_cast<size_t>(options.in_flight),
+                              .keep = options.keep};
+  std::deque<Sequence> sequences;
+  for (int64_t i = 0; i < options.sequences; ++i) {
+    sequences.emplace_back(model, static_cast<uint64_t>(options.seed * 1000 + i), how);
+  }
+  if (options.prompt > 0) {
+    right &= beside_each_other(streams, [&](size_t i) {
+      sequences[i].prefill(options.prompt);
+      streams[i].synchronize();
+    });
+  }
   const auto start = hf::sync::now();
-  std::atomic<int64_t> nanoseconds{0};  // of all sequences' steps, without their prompts
-  right &= beside_each_other(options.sequences, [&](int64_t i) {
-    Sequence sequence(model, static_cast<uint64_t>(options.seed * 1000 + i), options.check,
-                      static_cast<size_t>(options.in_flight));
-    if (options.prompt > 0) sequence.prefill(options.prompt);
-    const auto first_step = hf::sync::now();
-    for (int64_t t = 0; t < options.tokens; ++t) sequence.step();
-    sequence.finish();
-    nanoseconds += (hf::sync::now() - first_step).count();
-    findings[static_cast<size_t>(i)] = sequence.findings();
+  right &= beside_each_other(streams, [&](size_t i) {
+    for (int64_t t = 0; t < options.tokens; ++t) sequences[i].step();
+    sequences[i].finish();
   });
   const double seconds = seconds_since(start);
   Sequence::Findings all;
-  for (const Sequence::Findings& f : findings) all.add(f);
+  for (const Sequence& sequence : sequences) all.add(sequence.findings());
   right &= all.all_right();
 
   const hf::Stats stats = hf::stats();
-  const double decoding =
-      static_cast<double>(nanoseconds) / 1e9 / static_cast<double>(options.sequences);
-  std::printf("%lld sequences of %lld tokens on %s: %.2f s, %.1f tokens/s while decoding\n",
-              static_cast<long long>(options.sequences),
-              static_cast<long long>(options.prompt + options.tokens),
-              hf::default_device().name().c_str(), seconds,
-              static_cast<double>(options.sequences * options.tokens) / decoding);
+  std::printf("%lld sequences on %s, prompts of %lld tokens: %lld steps each, %.1f tokens/s\n",
+              static_cast<long long>(options.sequences), hf::default_device().name().c_str(),
+              static_cast<long long>(options.prompt), static_cast<long long>(options.tokens),
+              static_cast<double>(options.sequences * options.tokens) / seconds);
   std::printf(
       "peak memory %s, at most %s waiting for the device; %llu hidden copies, %llu donated\n",
       hf::to_string(stats.peak_memory()).c_str(),
@@ -275,10 +292,10 @@ int soak(const Options& options) {
                 stats.kernels.variants);
     std::fflush(stdout);
   };
-  const bool right = beside_each_other(options.sequences, [&](int64_t i) {
-    std::mt19937_64 random(static_cast<uint64_t>(options.seed * 1000 + i));
+  const bool right = beside_each_other(make_streams(options.sequences), [&](size_t i) {
+    std::mt19937_64 random(static_cast<uint64_t>(options.seed) * 1000 + i);
     while (seconds_since(start) < static_cast<double>(options.soak)) {
-      Sequence sequence(model, random(), options.check, random() % 8);
+      Sequence sequence(model, random(), {.checked = options.check, .in_flight = random() % 8});
       const auto steps = static_cast<int64_t>(1 + random() % 160);
       try {
         if (random() % 2 == 0) sequence.prefill(static_cast<int64_t>(1 + random() % 130));

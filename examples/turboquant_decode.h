@@ -30,6 +30,10 @@ struct Config {
 constexpr int64_t kBlockTokens = 64;     // of a block of the two passes
 constexpr int64_t kOnePassTokens = 128;  // up to here one pass is enough
 
+// What a program must keep until the device is done with it where nothing is retained for it: every
+// array that a step makes, hidden copies too. Only to measure what retention costs.
+using Kept = std::vector<hf::Array>;
+
 inline const char* const kHeader = R"(
 // The Walsh-Hadamard transform of x[D] without its factor, by the 32 threads of a group.
 void hadamard(threadgroup float* x, uint lane) {
@@ -122,9 +126,14 @@ for (uint chunk = begin; chunk < end; chunk += 32) {
   float score = -INFINITY;
   if (t < end) {
     const device uint* packed = key_words + (head + t) * KEY_WORDS;
-    float dot = 0.0f;
-    for (uint d = 0; d < uint(D); ++d) dot += query[d] * key_of[unpack<KEY_BITS>(packed, d)];
-    score = dot * metal::rsqrt(float(D)) * key_norms[head + t];
+    float dot[8] = {};  // sums that do not wait for each other
+    for (uint d = 0; d < uint(D); d += 8) {
+      for (uint j = 0; j < 8; ++j) {
+        dot[j] += query[d + j] * key_of[unpack<KEY_BITS>(packed, d + j)];
+      }
+    }
+    float total = ((dot[0] + dot[1]) + (dot[2] + dot[3])) + ((dot[4] + dot[5]) + (dot[6] + dot[7]));
+    score = total * metal::rsqrt(float(D)) * key_norms[head + t];
   }
   float before = largest;
   largest = metal::max(before, simd_max(score));
@@ -243,7 +252,8 @@ class Model {
 
   // q: float32 [query heads, depth]; keys and values: all tokens, in any layout. How many there are
   // is known at run time only: a longer sequence is no other variant.
-  hf::Array attend(const hf::Array& q, const Encoded& keys, const Encoded& values) const {
+  hf::Array attend(const hf::Array& q, const Encoded& keys, const Encoded& values,
+                   Kept* kept = nullptr) const {
     const int64_t tokens = keys.norms.shape(1);
     const int64_t heads = config_.query_heads;
     const int64_t depth = config_.depth;
@@ -280,6 +290,7 @@ class Model {
     call.output_dtypes = {hf::float32, hf::float32, hf::float32};
     call.params.push_back({"num_blocks", static_cast<uint32_t>(blocks)});
     const std::vector<hf::Array> parts = blocks_(inputs, call);
+    if (kept != nullptr) kept->insert(kept->end(), parts.begin(), parts.end());
     return merge_({parts[0], parts[1], parts[2], value_arrays_.signs},
                   {.grid = {static_cast<uint32_t>(heads * 32), 1, 1},
                    .threadgroup = {32, 1, 1},
@@ -336,16 +347,26 @@ class Cache {
 
   int64_t tokens() const { return tokens_; }
   // float32 [kv heads, any number of tokens, depth]
-  void append(const hf::Array& keys, const hf::Array& values) {
+  void append(const hf::Array& keys, const hf::Array& values, Kept* kept = nullptr) {
     const int64_t more = keys.shape(1);
-    grow(tokens_ + more);
-    put(keys_, model_->encode_keys(keys));
-    put(values_, model_->encode_values(values));
+    grow(tokens_ + more, kept);
+    put(keys_, model_->encode_keys(keys), kept);
+    put(values_, model_->encode_values(values), kept);
     tokens_ += more;
   }
-  hf::Array attend(const hf::Array& q) const {
-    return model_->attend(q, used(keys_), used(values_));
+  hf::Array attend(const hf::Array& q, Kept* kept = nullptr) const {
+    Model::Encoded keys = used(keys_);
+    Model::Encoded values = used(values_);
+    if (kept != nullptr) {
+      for (hf::Array* array : {&keys.words, &keys.norms, &values.words, &values.norms}) {
+        *array = hf::contiguous(*array);
+        kept->push_back(*array);
+      }
+    }
+    return model_->attend(q, keys, values, kept);
   }
+  // Schedules all that was appended.
+  void schedule() const { hf::async_eval(keys_.words, keys_.norms, values_.words, values_.norms); }
 
  private:
   // The tokens there are: not contiguous unless the cache is full.
@@ -353,19 +374,20 @@ class Cache {
     return {hf::slice(all.words, {{}, {.stop = tokens_}}),
             hf::slice(all.norms, {{}, {.stop = tokens_}})};
   }
-  void put(Model::Encoded& all, const Model::Encoded& update) const {
+  void put(Model::Encoded& all, const Model::Encoded& update, Kept* kept) const {
+    if (kept != nullptr) kept->insert(kept->end(), {update.words, update.norms});
     const hf::Slice where{.start = tokens_, .stop = tokens_ + update.norms.shape(1)};
     all.words = hf::slice_update(std::move(all.words), update.words, {{}, where});
     all.norms = hf::slice_update(std::move(all.norms), update.norms, {{}, where});
   }
-  void grow(int64_t tokens) {
+  void grow(int64_t tokens, Kept* kept) {
     if (tokens <= capacity_) return;
     const int64_t step = model_->config().growth;
     capacity_ = (tokens + step - 1) / step * step;
-    replace(keys_, model_->keys().bits);
-    replace(values_, model_->values().bits);
+    replace(keys_, model_->keys().bits, kept);
+    replace(values_, model_->values().bits, kept);
   }
-  void replace(Model::Encoded& all, int bits) const {
+  void replace(Model::Encoded& all, int bits, Kept* kept) const {
     const int64_t heads = model_->config().kv_heads;
     const auto words = static_cast<int64_t>(words_of(model_->config().depth, bits));
     Model::Encoded grown{hf::zeros({heads, capacity_, words}, hf::uint32),
@@ -375,6 +397,7 @@ class Cache {
       const hf::Slice where{.stop = tokens_};
       grown.words = hf::slice_update(std::move(grown.words), old.words, {{}, where});
       grown.norms = hf::slice_update(std::move(grown.norms), old.norms, {{}, where});
+      if (kept != nullptr) kept->insert(kept->end(), {all.words, all.norms});
     }
     all = std::move(grown);
   }
@@ -526,32 +549,37 @@ class Sequence {
     }
   };
 
-  // `in_flight`: how many steps are scheduled before the oldest one's output is read. Not checked:
-  // outputs are read all the same.
-  Sequence(const Model& model, uint64_t seed, bool checked = true, size_t in_flight = 4)
-      : model_(&model),
-        random_(seed),
-        checked_(checked),
-        in_flight_(in_flight),
-        cache_(model),
-        reference_(model) {}
+  struct Options {
+    bool checked = true;   // otherwise outputs are read and not looked at
+    size_t in_flight = 4;  // steps that are scheduled before the oldest one's output is read
+    bool keep = false;     // the arrays of a step, until its output was read: see Kept
+  };
+  Sequence(const Model& model, uint64_t seed, const Options& options)
+      : model_(&model), random_(seed), options_(options), cache_(model), reference_(model) {}
 
   int64_t tokens() const { return cache_.tokens(); }
 
-  // Appends tokens without attending to them.
-  void prefill(int64_t tokens) { append(tokens); }
+  // Schedules tokens that nothing attends to yet.
+  void prefill(int64_t tokens) {
+    append(tokens, options_.keep ? &kept_ : nullptr);
+    cache_.schedule();
+  }
 
   // Schedules a token and its attention, drops what they were made of, and reads the step that was
   // scheduled `in_flight` steps ago.
   void step() {
-    append(1);
+    Step next;
+    Kept* const kept = options_.keep ? &next.kept : nullptr;
+    append(1, kept);
     const Config& config = model_->config();
-    std::vector<float> q = draw(static_cast<size_t>(config.query_heads * config.depth));
-    Step next{cache_.attend(hf::Array(q, {config.query_heads, config.depth})), {}};
+    std::vector<float> drawn = draw(static_cast<size_t>(config.query_heads * config.depth));
+    const hf::Array q(drawn, {config.query_heads, config.depth});
+    next.out = cache_.attend(q, kept);
     hf::async_eval(next.out);
-    if (checked_) next.expected = reference_.attend(q);
+    if (kept != nullptr) kept->push_back(q);
+    if (options_.checked) next.expected = reference_.attend(drawn);
     steps_.push_back(std::move(next));
-    while (steps_.size() > in_flight_) check_oldest();
+    while (steps_.size() > options_.in_flight) check_oldest();
   }
   // Reads all steps that are left.
   void finish() {
@@ -566,6 +594,7 @@ class Sequence {
   struct Step {
     hf::Array out;
     Reference::Attention expected;
+    Kept kept;
   };
 
   std::vector<float> draw(size_t count) {
@@ -577,10 +606,10 @@ class Sequence {
   std::vector<float> draw_row(const Quantizer& quantizer) {
     for (;;) {
       std::vector<float> row = draw(static_cast<size_t>(model_->config().depth));
-      if (!checked_ || quantizer.encode(row.data()).margin > 1e-6) return row;
+      if (!options_.checked || quantizer.encode(row.data()).margin > 1e-6) return row;
     }
   }
-  void append(int64_t tokens) {
+  void append(int64_t tokens, Kept* kept) {
     const Config& config = model_->config();
     std::vector<float> keys;
     std::vector<float> values;
@@ -590,17 +619,22 @@ class Sequence {
         const std::vector<float> value = draw_row(model_->values());
         keys.insert(keys.end(), key.begin(), key.end());
         values.insert(values.end(), value.begin(), value.end());
-        if (checked_) reference_.append(static_cast<size_t>(head), key.data(), value.data());
+        if (options_.checked)
+          reference_.append(static_cast<size_t>(head), key.data(), value.data());
       }
     }
     const hf::Shape shape{config.kv_heads, tokens, config.depth};
-    cache_.append(hf::Array(keys, shape), hf::Array(values, shape));
+    const hf::Array key_rows(keys, shape);
+    const hf::Array value_rows(values, shape);
+    cache_.append(key_rows, value_rows, kept);
+    if (kept != nullptr) kept->insert(kept->end(), {key_rows, value_rows});
   }
   void check_oldest() {
     const Step step = std::move(steps_.front());
     steps_.pop_front();
+    if (options_.keep) step.out.stream().synchronize();  // else nothing says what is done
     const std::vector<float> out = step.out.to_vector<float>();
-    if (!checked_) return;
+    if (!options_.checked) return;
     const std::vector<double>& expected = step.expected.compressed;
     double largest = 1e-30;
     double distance = 0;
@@ -621,11 +655,11 @@ class Sequence {
   const Model* model_;
   std::mt19937_64 random_;
   std::normal_distribution<float> normal_;
-  bool checked_;
-  size_t in_flight_;
+  Options options_;
   Cache cache_;
   Reference reference_;
   std::deque<Step> steps_;
+  Kept kept_;  // of prefill
   Findings findings_;
 };
 

@@ -133,7 +133,7 @@ ARRAY_SCENARIO(mlx_3462_turboquant_encodes_across_words) { check_encode(world, 3
 void check_steps(World& world, const Config& config, int64_t prompt, int64_t steps) {
   ArrayRig rig(world);
   const Model model(config);
-  Sequence sequence(model, 11, /*checked=*/true, /*in_flight=*/2);
+  Sequence sequence(model, 11, {.in_flight = 2});
   if (prompt > 0) sequence.prefill(prompt);
   for (int64_t t = 0; t < steps; ++t) sequence.step();
   sequence.finish();
@@ -176,7 +176,7 @@ void decode_beside_each_other(World& world, int sequences, int64_t steps) {
     for (int s = 0; s < sequences; ++s) {
       tasks.push_back(world.task("sequence " + std::to_string(s), [&, s] {
         const UseStream scope(rig.device.new_stream("sequence " + std::to_string(s)));
-        Sequence sequence(model, static_cast<uint64_t>(s), /*checked=*/true, /*in_flight=*/2);
+        Sequence sequence(model, static_cast<uint64_t>(s), {.in_flight = 2});
         for (int64_t t = 0; t < steps; ++t) sequence.step();
         // One in three goes with its last steps in flight.
         if (s % 3 == 2) sequence.abandon();
@@ -205,7 +205,7 @@ TEST(TurboQuant, a_longer_sequence_compiles_nothing) {
   World world(World::Mode::plain);
   ArrayRig rig(world);
   const Model model({.query_heads = 2, .kv_heads = 1, .depth = 32, .key_bits = 3, .value_bits = 2});
-  Sequence sequence(model, 3);
+  Sequence sequence(model, 3, {});
   sequence.prefill(20);
   sequence.step();  // one pass
   sequence.prefill(120);
