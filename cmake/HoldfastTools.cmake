@@ -7,6 +7,8 @@ if(HOLDFAST_BUILD_BENCHMARKS AND (bench_sources OR benchmark_sources))
   holdfast_add_program(holdfast_bench ${bench_sources} ${benchmark_sources})
   target_link_libraries(holdfast_bench PRIVATE
     holdfast_workloads holdfast_array benchmark::benchmark CLI11::CLI11 nlohmann_json::nlohmann_json)
+  # Workload 3 is what examples/turboquant.cc runs.
+  target_include_directories(holdfast_bench PRIVATE "${PROJECT_SOURCE_DIR}")
   file(GLOB vulkan_bench_kernels CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/hal/vulkan/kernels/*.comp")
   holdfast_embed_spirv(holdfast_bench vulkan_bench ${vulkan_bench_kernels})
   holdfast_precompile(holdfast_bench LIBRARY)

@@ -11,6 +11,7 @@
 #include <set>
 #include <vector>
 
+#include "decode_rows.h"
 #include "holdfast/base/error.h"
 #include "operation_rows.h"
 #include "report.h"
@@ -176,6 +177,7 @@ int run(int argc, char** argv) {
   std::vector<Row> rows = collector.rows();
   add_derived_rows(rows);
   append_operation_rows(rows, filter, brief);
+  append_decode_rows(rows, filter, brief);
   append_workload_rows(rows, filter, brief);
   print_table(rows);
   if (!json.empty()) write_json(rows, json);
