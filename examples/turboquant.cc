@@ -261,7 +261,7 @@ void disturb(std::mt19937_64& random) {
     case 1: device.clear_kernels(); break;
     case 2: device.set_cache_limit(hf::Bytes{(random() % 4) << 20}); break;
     case 3: device.set_kernel_limits({.variants = 1 + random() % 8}); break;
-    case 4: device.set_memory_limit(hf::Bytes{(16 + random() % 48) << 20}); break;
+    case 4: device.set_memory_limit(hf::Bytes{(1 + random() % 8) << 20}); break;
     default: device.set_memory_limit({}); break;
   }
 }
