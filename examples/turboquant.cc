@@ -14,14 +14,15 @@
 
 #include <unistd.h>
 #include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <fstream>
 #include <functional>
 #include <map>
+#include <thread>
 
-#include "holdfast/base/sync/thread.h"
 #include "turboquant_decode.h"
 
 namespace hf = holdfast;
@@ -115,8 +116,10 @@ bool parse(int argc, char** argv, Options& options) {
   return true;
 }
 
-double seconds_since(hf::sync::TimePoint start) {
-  return std::chrono::duration<double>(hf::sync::now() - start).count();
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
 // Runs `body(i)` on a thread for each stream, which is then the thread's own. False, with a
@@ -124,9 +127,9 @@ double seconds_since(hf::sync::TimePoint start) {
 bool beside_each_other(const std::vector<hf::Stream>& streams,
                        const std::function<void(size_t)>& body) {
   std::atomic<bool> right = true;
-  std::vector<hf::sync::Thread> threads;
+  std::vector<std::jthread> threads;
   for (size_t i = 0; i < streams.size(); ++i) {
-    threads.emplace_back(streams[i].name(), [&, i] {
+    threads.emplace_back([&, i] {
       try {
         const hf::UseStream scope(streams[i]);
         body(i);
@@ -211,7 +214,7 @@ int decode(const Options& options) {
       streams[i].synchronize();
     });
   }
-  const auto start = hf::sync::now();
+  const auto start = Clock::now();
   right &= beside_each_other(streams, [&](size_t i) {
     for (int64_t t = 0; t < options.tokens; ++t) sequences[i].step();
     sequences[i].finish();
@@ -268,7 +271,7 @@ void disturb(std::mt19937_64& random) {
 
 int soak(const Options& options) {
   const Model model(options.config);
-  const auto start = hf::sync::now();
+  const auto start = Clock::now();
   std::atomic<int64_t> wrong{0};
   std::atomic<int64_t> checked{0};
   std::atomic<int64_t> sequences{0};
