@@ -217,6 +217,15 @@ std::vector<Case> cases(int64_t smaller) {
     add("add_transposed", float32, side, side,
         with_itself([](const Array& a) { return a + transpose(a); }));
   }
+  // Far larger than a cache on a CPU, too, where lengths are a quarter of these.
+  for (const Dtype dtype : {float32, float16, bfloat16}) {
+    constexpr int64_t kSide = 16384;
+    add("add", dtype, kSide, kSide, add_two);
+    add("exp", dtype, kSide, kSide, unary([](const Array& a) { return exp(a); }));
+    add("softmax", dtype, kSide, kSide, unary([](const Array& a) { return softmax(a); }));
+  }
+  add("add_transposed", float16, 16384, 16384,
+      with_itself([](const Array& a) { return a + transpose(a); }));
   add("astype_float16", float32, 16384, 8192,
       unary([](const Array& a) { return astype(a, float16); }));
   add("where", float32, 8192, 8192, choose);
@@ -260,10 +269,12 @@ std::vector<Case> cases(int64_t smaller) {
           {"quantized_matmul", float16, {rows, long_of(side), long_of(side)}, multiply_quantized});
     }
   }
-  for (const Dtype dtype : {float32, float16}) {
-    const int64_t side = long_of(4096);
-    all.push_back({"matmul", dtype, {side, side, side}, multiply_matrices});
+  for (const int64_t n : {2048, 4004, 4096, 8192}) {
+    const int64_t side = long_of(n);
+    all.push_back({"matmul", float32, {side, side, side}, multiply_matrices});
   }
+  const int64_t side = long_of(4096);
+  all.push_back({"matmul", float16, {side, side, side}, multiply_matrices});
   return all;
 }
 
