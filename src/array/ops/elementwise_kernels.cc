@@ -34,6 +34,53 @@ template <class S, class D> long row_of(uint3 at, const S* shape, const D* strid
 }
 )";
 
+// Of blocks of which `n` elements are there.
+constexpr std::string_view kBlockHelpers = R"(
+// What becomes a half is a float first: of integers, too, since all that a float rounds are beyond
+// the largest half. Of a double that would be one rounding too many.
+template <class From, class To> struct BeforeRounding { using type = To; };
+template <class From> struct BeforeRounding<From, half> { using type = float; };
+template <> struct BeforeRounding<double, half> { using type = half; };
+using F = BeforeRounding<C, R>::type;
+template <class T, class P> inline void load_block(P at, int n, thread T* to) {
+  const device ElementOf<P>* from = at;
+  if (n == BLOCK) {
+    convert<BLOCK>(from, to);
+  } else {
+    ElementOf<P> some[BLOCK] = {};
+    for (int j = 0; j < n; ++j) some[j] = from[j];
+    convert<BLOCK>(some, to);
+  }
+}
+// Where the elements lie as T: where they are, if they are that already, else in `space`.
+template <class T, class U> struct IsOne { static constexpr bool value = false; };
+template <class T> struct IsOne<T, T> { static constexpr bool value = true; };
+template <class T, class P> inline const thread T* block_of(P at, int n, thread T* space) {
+  if constexpr (IsOne<T, ElementOf<P>>::value) {
+    return at;
+  } else {
+    load_block(at, n, space);
+    return space;
+  }
+}
+template <class T, class P> inline void load_apart(P at, long step, int n, thread T* to) {
+  const device ElementOf<P>* from = at;
+  ElementOf<P> some[BLOCK] = {};
+  for (int j = 0; j < n; ++j) some[j] = from[j * step];
+  convert<BLOCK>(some, to);
+}
+template <class P> inline void store_block(const thread F* from, int n, P at) {
+  device R* to = at;
+  if (n == BLOCK) {
+    convert<BLOCK>(from, to);
+  } else {
+    R some[BLOCK];
+    convert<BLOCK>(from, some);
+    for (int j = 0; j < n; ++j) to[j] = some[j];
+  }
+}
+)";
+
 // What the operand, or the input that it reads, is called.
 std::string_view name_of(const Pattern& pattern, size_t operand) {
   if (pattern.operands[operand].access == Access::number) return kOperandNames[operand];
@@ -175,6 +222,100 @@ std::string body_for_several(const Pattern& pattern) {
       arguments_of(pattern, [&](size_t i) { return reads(pattern, i).of_pack; }), store, apart);
 }
 
+// How a thread with blocks reads an operand.
+struct BlockReads {
+  std::string tile;   // of a square
+  std::string load;   // of a line
+  std::string value;  // element j of the line
+};
+BlockReads block_reads(const Pattern& pattern, size_t operand) {
+  const std::string_view x = name_of(pattern, operand);
+  const std::string_view type = type_of(pattern, operand);
+  const std::string_view own = kOperandNames[operand];
+  const std::string value = fmt::format("{}_block[j]", own);
+  const auto side_by_side = [&](std::string_view row) {
+    return BlockReads{"",
+                      fmt::format("  alignas(64) {0} {1}_space[BLOCK];\n"
+                                  "  const {0}* const {1}_block = block_of({2}, n, {1}_space);\n",
+                                  type, own, row),
+                      value};
+  };
+  const auto held = [&](std::string_view from) {
+    return BlockReads{"", fmt::format("  const {0} {1}_value = {0}({2});\n", type, own, from),
+                      fmt::format("{}_value", own)};
+  };
+  switch (pattern.operands[operand].access) {
+    case Access::number: return {"", "", std::string(x)};
+    case Access::taken: return side_by_side("out + begin");
+    case Access::flat: return side_by_side(fmt::format("{} + begin", x));
+    case Access::one: return held(fmt::format("{}[0]", x));
+    case Access::row: return side_by_side(fmt::format("{} + ({} + first)", x, row_of(x)));
+    case Access::held: return held(fmt::format("{}[{}]", x, row_of(x)));
+    case Access::turned: break;
+    case Access::strided:
+      return {"",
+              fmt::format("  alignas(64) {0} {1}_block[BLOCK];\n"
+                          "  const long {1}_step = {2}_strides[{2}_ndim - 1];\n"
+                          "  load_apart({2} + ({3} + long(first) * {1}_step), {1}_step, n, "
+                          "{1}_block);\n",
+                          type, own, x, row_of(x)),
+              value};
+  }
+  BlockReads reads = side_by_side(fmt::format("{}_tile[line - top]", x));
+  if (x != own) return reads;
+  reads.tile = fmt::format(R"(ElementOf<decltype({0} + 0)> {0}_tile[BLOCK][BLOCK];
+{{
+  const uint3 at = uint3(first, top, place.z);
+  const long step = {0}_strides[{0}_ndim - 1];
+  const ElementOf<decltype({0} + 0)>* from = {0} + ({1} + long(first) * step);
+  load_square(from, step, {0}_strides[{0}_ndim - 2], n, int(bottom - top), {0}_tile);
+}}
+)",
+                           x, row_of(x));
+  return reads;
+}
+
+std::string body_for_blocks(const Pattern& pattern) {
+  std::string tiles;
+  std::string loads;
+  for (size_t i = 0; i < pattern.count; ++i) {
+    const BlockReads operand = block_reads(pattern, i);
+    tiles += operand.tile;
+    loads += operand.load;
+  }
+  const std::string store =
+      fmt::format("results[j] = element({});",
+                  arguments_of(pattern, [&](size_t i) { return block_reads(pattern, i).value; }));
+  const std::string block = fmt::format(
+      R"({}  alignas(64) F results[BLOCK];
+  if (n == BLOCK) {{
+    for (int j = 0; j < BLOCK; ++j) {}
+  }} else {{
+    for (int j = 0; j < n; ++j) {}
+  }}
+  store_block(results, n, out + begin);
+)",
+      loads, store, store);
+  const std::string_view columns = R"(const uint first = place.x * BLOCK;
+const int n = int(metal::min(uint(BLOCK), count - first));
+)";
+  if (!pattern.in_rows) {
+    return fmt::format(
+        "const uint3 place = thread_position_in_grid;\n{}{{\n  const uint begin = first;\n{}}}\n",
+        columns, block);
+  }
+  return fmt::format(
+      R"(const uint3 place = thread_position_in_grid;
+{}const uint top = place.y * {};
+const uint bottom = metal::min(top + {}, lines);
+{}for (uint line = top; line < bottom; ++line) {{
+  const uint3 at = uint3(first, line, place.z);
+  const ulong begin = (ulong(at.z) * lines + line) * count + first;
+{}}}
+)",
+      columns, pattern.turned() ? "BLOCK" : "1", pattern.turned() ? "BLOCK" : "1", tiles, block);
+}
+
 // For threadgroups with squares of 32 x 32 elements. Elements of a whole square are on their way
 // together.
 std::string body_for_squares(const Pattern& pattern) {
@@ -250,13 +391,19 @@ Kernel make(const Expression& expression, const Pattern& pattern) {
     parameters += fmt::format("{}{} {}", i == 0 ? "" : ", ", type_of(pattern, i), kOperandNames[i]);
   }
   (in_place ? d.in_place : d.outputs).emplace_back("out");
-  d.header = fmt::format("{}{}{}{}\nR element({}) {{ return R({}); }}\n", kHelpers,
-                         pattern.in_rows ? kRowHelper : "",
-                         pattern.packed ? std::string(kPackText) + kEachText : "",
-                         expression.helpers, parameters, expression.text);
-  d.source = pattern.turned() ? body_for_squares(pattern)
-             : pattern.packed ? body_for_several(pattern)
-                              : body_for_one(pattern);
+  std::string moves;
+  if (pattern.packed) moves = std::string(kPackText) + kEachText;
+  if (pattern.blocked) {
+    moves = fmt::format("{}{}{}{}", kPackText, kConvertText, kBlockHelpers,
+                        pattern.turned() ? kSquareText : "");
+  }
+  d.header = fmt::format("{0}{1}{2}{3}\n{4} element({5}) {{ return {4}({6}); }}\n", kHelpers,
+                         pattern.in_rows ? kRowHelper : "", moves, expression.helpers,
+                         pattern.blocked ? "F" : "R", parameters, expression.text);
+  d.source = pattern.blocked    ? body_for_blocks(pattern)
+             : pattern.turned() ? body_for_squares(pattern)
+             : pattern.packed   ? body_for_several(pattern)
+                                : body_for_one(pattern);
   return Kernel(std::move(d));
 }
 
@@ -277,8 +424,8 @@ uint32_t packed(const Pattern& pattern) {
   for (const Pattern::Source& source : pattern.operands) {
     bits = bits << 5U | static_cast<uint32_t>(source.access) << 2U | source.input;
   }
-  return bits << 3U | (pattern.packed ? 4U : 0U) | (pattern.chooses ? 2U : 0U) |
-         (pattern.in_rows ? 1U : 0U);
+  return bits << 4U | (pattern.blocked ? 8U : 0U) | (pattern.packed ? 4U : 0U) |
+         (pattern.chooses ? 2U : 0U) | (pattern.in_rows ? 1U : 0U);
 }
 
 }  // namespace

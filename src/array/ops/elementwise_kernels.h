@@ -20,7 +20,7 @@ enum class Access : uint8_t {
   row,      // in the thread's row of the last axis, at its place there
   held,     // the same element for the whole row
   strided,  // in the thread's row, with a stride
-  turned,   // the same where neighbours along the last axis but one lie side by side
+  turned,   // the same where neighbours along the last axis but one lie closer than those
 };
 
 // What of a call decides a kernel's text.
@@ -36,11 +36,16 @@ struct Pattern {
   // inputs shape and strides matter, of three axes or more. Else they are counted by x alone.
   bool in_rows = false;
   // A thread has VECTOR elements side by side, of `count` along x in all (a constant and a param).
-  // Else it has one, which a CPU's compiler makes vectors of.
   bool packed = false;
-  // Where an operand is turned, threadgroups of kWeakTile have squares of kTurnedSide instead,
-  // which they read those operands for together: see weak_groups(). Then threads are not counted by
-  // position, and neither VECTOR nor `count` is there.
+  // A thread has BLOCK elements side by side, of `count` along x in all (a constant and a param).
+  // It converts them together before and after it computes: for a CPU, whose compilers make no
+  // vectors of single conversions of halves. Without either, a thread has one element, which a
+  // CPU's compiler makes vectors of.
+  bool blocked = false;
+  // Where an operand is turned, a thread or threadgroup has a square, and reads those operands for
+  // all of it first. Blocked: a thread has BLOCK lines of `lines` along y (a param). Packed:
+  // threadgroups of kWeakTile have squares of kTurnedSide, see weak_groups(); then threads are not
+  // counted by position, and neither VECTOR nor `count` is there.
   bool turned() const noexcept {
     return std::any_of(operands.begin(), operands.begin() + count,
                        [](const Source& source) { return source.access == Access::turned; });

@@ -36,6 +36,12 @@ inline bool is_many_weak(const Encoder& encoder) noexcept {
          device.max_group_threads >= kWeakGroup;
 }
 
+// Whether bodies may use what compilers for CPUs alone have, such as vectors, and large arrays of a
+// thread's own. The body for few strong threads runs on GPUs, too, where a test asks for it.
+inline bool is_cpu(const Encoder& encoder) noexcept {
+  return !is_many_weak(encoder) && encoder.device().module_form == hal::ModuleForm::host_function;
+}
+
 // A threadgroup for threads that do not meet. A few simdgroups along the first axis; of many weak
 // threads as many as fit, so that short axes leave none of them idle.
 inline kernel::Size3 group_of(const Encoder& encoder, const kernel::Size3& grid) noexcept {
@@ -258,6 +264,106 @@ inline A load(T v) {
 inline bool is_half(const Operand& operand) noexcept { return operand.dtype() == Dtype::float16; }
 inline Operand as_bits(const Operand& operand) {
   return is_half(operand) ? operand.viewed_as(Dtype::uint16) : operand;
+}
+
+// For the header of kernels for few strong threads: convert<N>(from, to) converts N elements that
+// lie side by side; N is a multiple of 16. GCC makes no vectors of conversions of halves, so those
+// are written with what a processor has for them.
+inline constexpr const char* kConvertText = R"(
+template <int N, class T, class U> inline void convert(const thread T* from, thread U* to) {
+  for (int j = 0; j < N; ++j) to[j] = U(from[j]);
+}
+#if defined(__F16C__) && !defined(__clang__) && !defined(__CUDACC__)
+#if defined(__AVX512F__)
+typedef short Halves __attribute__((vector_size(32)));
+typedef float Floats __attribute__((vector_size(64)));
+inline Floats floats_of(Halves v) {
+  return __builtin_ia32_vcvtph2ps512_mask(v, Floats{}, ushort(-1), 4);
+}
+inline Halves halves_of(Floats v) {
+  return __builtin_ia32_vcvtps2ph512_mask(v, 0, Halves{}, ushort(-1));
+}
+#else
+typedef short Halves __attribute__((vector_size(16)));
+typedef float Floats __attribute__((vector_size(32)));
+inline Floats floats_of(Halves v) { return __builtin_ia32_vcvtph2ps256(v); }
+inline Halves halves_of(Floats v) { return __builtin_ia32_vcvtps2ph256(v, 0); }
+#endif
+template <int N> inline void convert(const thread half* from, thread float* to) {
+  for (int j = 0; j < N; j += int(sizeof(Floats) / sizeof(float))) {
+    Halves halves;
+    __builtin_memcpy(&halves, from + j, sizeof(halves));
+    const Floats floats = floats_of(halves);
+    __builtin_memcpy(to + j, &floats, sizeof(floats));
+  }
+}
+template <int N> inline void convert(const thread float* from, thread half* to) {
+  for (int j = 0; j < N; j += int(sizeof(Floats) / sizeof(float))) {
+    Floats floats;
+    __builtin_memcpy(&floats, from + j, sizeof(floats));
+    const Halves halves = halves_of(floats);
+    __builtin_memcpy(to + j, &halves, sizeof(halves));
+  }
+}
+#endif
+)";
+
+// For the header of kernels for CPUs: load_square(from, step, down, wide, high, square) reads
+// `high` lines of `wide` elements, which lie `step` and whose lines lie `down` apart. Where lines
+// are what lies side by side, it goes along them, in small squares that are turned in registers.
+inline constexpr const char* kSquareText = R"(
+template <int L> struct Lanes;
+#define LANES_OF(L, T, LOW, HIGH)                                                       \
+  template <> struct Lanes<L> {                                                         \
+    typedef T V __attribute__((vector_size(16)));                                       \
+    static inline V low(V a, V b) { return __builtin_shufflevector(a, b, LOW); }         \
+    static inline V high(V a, V b) { return __builtin_shufflevector(a, b, HIGH); }       \
+  };
+#define LIST(...) __VA_ARGS__
+LANES_OF(2, ulong, LIST(0, 2), LIST(1, 3))
+LANES_OF(4, uint, LIST(0, 4, 1, 5), LIST(2, 6, 3, 7))
+LANES_OF(8, ushort, LIST(0, 8, 1, 9, 2, 10, 3, 11), LIST(4, 12, 5, 13, 6, 14, 7, 15))
+LANES_OF(16, uchar, LIST(0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23),
+         LIST(8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31))
+#undef LIST
+#undef LANES_OF
+// L x L elements: each step interleaves the first half of the lines with the second.
+template <class T> inline void turn(const T* from, long step, T* to, long to_step) {
+  constexpr int L = int(16 / sizeof(T));
+  using V = typename Lanes<L>::V;
+  V lines[L];
+  for (int i = 0; i < L; ++i) __builtin_memcpy(&lines[i], from + i * step, 16);
+  for (int n = 1; n < L; n *= 2) {
+    V next[L];
+    for (int i = 0; i < L / 2; ++i) {
+      next[2 * i] = Lanes<L>::low(lines[i], lines[i + L / 2]);
+      next[2 * i + 1] = Lanes<L>::high(lines[i], lines[i + L / 2]);
+    }
+    for (int i = 0; i < L; ++i) lines[i] = next[i];
+  }
+  for (int i = 0; i < L; ++i) __builtin_memcpy(to + i * to_step, &lines[i], 16);
+}
+template <class T, int N>
+inline void load_square(const T* from, long step, long down, int wide, int high, T (*square)[N]) {
+  constexpr int L = int(16 / sizeof(T));
+  const int turned_wide = down == 1 ? wide / L * L : 0;
+  const int turned_high = high / L * L;
+  for (int k = 0; k < turned_wide; k += L) {
+    for (int j = 0; j < turned_high; j += L) turn(from + k * step + j, step, &square[j][k], N);
+    for (int j = turned_high; j < high; ++j) {
+      for (int i = k; i < k + L; ++i) square[j][i] = from[i * step + j];
+    }
+  }
+  for (int k = turned_wide; k < wide; ++k) {
+    for (int j = 0; j < high; ++j) square[j][k] = from[k * step + j * down];
+  }
+}
+)";
+// The side of such squares, of elements of that size: lines of 512 bytes, shorter than which a
+// processor hardly fetches ahead; at most 256 of them, so that a square fits into a core's cache.
+// Of 128 to 1024 bytes the fastest for operation/add_transposed/*/4096x4096.
+inline int64_t square_side(Dtype dtype) noexcept {
+  return std::min<int64_t>(512 / static_cast<int64_t>(size_of(dtype).value), 256);
 }
 
 // What floats are computed in.
