@@ -1,4 +1,8 @@
+#include <string>
+
 #include "holdfast/array/ops/elementwise.h"
+#include "holdfast/array/ops/exp_text.h"
+#include "holdfast/base/never_destroyed.h"
 #include "holdfast/ops.h"
 
 namespace holdfast {
@@ -8,9 +12,9 @@ using array::ResultType;
 using array::unary;
 
 // Of the exponential that does not overflow.
-constexpr std::string_view kSigmoid = R"(
+constexpr const char* kSigmoid = R"(
 C sigmoid_of(C a) {
-  C e = metal::exp(-metal::fabs(a));
+  C e = exp_of(-metal::fabs(a));
   return a < C(0) ? e / (C(1) + e) : C(1) / (C(1) + e);
 }
 )";
@@ -18,7 +22,7 @@ C sigmoid_of(C a) {
 }  // namespace
 
 Array exp(const Array& a, const On& on) {
-  return unary({"exp", "metal::exp(a)", ResultType::floating}, a, on);
+  return unary({"exp", "exp_of(a)", ResultType::floating, array::kExpOfText}, a, on);
 }
 Array expm1(const Array& a, const On& on) {
   return unary({"expm1", "metal::expm1(a)", ResultType::floating}, a, on);
@@ -60,7 +64,8 @@ Array erf(const Array& a, const On& on) {
   return unary({"erf", "metal::erf(a)", ResultType::floating}, a, on);
 }
 Array sigmoid(const Array& a, const On& on) {
-  return unary({"sigmoid", "sigmoid_of(a)", ResultType::floating, kSigmoid}, a, on);
+  static const NeverDestroyed<std::string> helpers(std::string(array::kExpOfText) + kSigmoid);
+  return unary({"sigmoid", "sigmoid_of(a)", ResultType::floating, helpers.get()}, a, on);
 }
 Array reciprocal(const Array& a, const On& on) {
   return unary({"reciprocal", "C(1) / a", ResultType::floating}, a, on);
