@@ -46,22 +46,37 @@ template <class T> inline T larger(T a, T b) {
 )";
 
 // Rows of n elements, `step` apart; pieces of rows are rows, too.
-constexpr const char* kStrongSoftmax = R"(
+constexpr const char* kStrongText = R"(
 constexpr int LANES = 32;
 constexpr int BLOCK = 128;
+
+// LANES elements that lie side by side, and the other way.
+template <bool kHalf, class P>
+inline void load_lanes(P at, thread A* to) {
+  const device ElementOf<P>* from = at;
+  if constexpr (kHalf) {
+    convert<LANES>(reinterpret_cast<const device half*>(from), to);
+  } else {
+    convert<LANES>(from, to);
+  }
+}
+template <class Q>
+inline void store_lanes(const thread A* from, Q at) {
+  device R* to = at;
+  convert<LANES>(from, to);
+}
 
 template <bool kHalf, class P>
 A largest(P row, long n, long step) {
   A best = load<A, kHalf>(row[0]);
   long k = 0;
   if (step == 1 && n >= LANES) {
-    A lanes[LANES];
-    for (int j = 0; j < LANES; ++j) lanes[j] = load<A, kHalf>(row[j]);
+    alignas(64) A lanes[LANES];
+    alignas(64) A values[LANES];
+    load_lanes<kHalf>(row, lanes);
     for (k = LANES; k + LANES <= n; k += LANES) {
-      for (int j = 0; j < LANES; ++j) {
-        const A v = load<A, kHalf>(row[k + j]);
-        lanes[j] = v > lanes[j] ? v : lanes[j];
-      }
+      load_lanes<kHalf>(row + k, values);
+      for (int j = 0; j < LANES; ++j) lanes[j] = values[j] > lanes[j] ? values[j] : lanes[j];
     }
     for (int j = 0; j < LANES; ++j) best = lanes[j] > best ? lanes[j] : best;
   }
@@ -80,12 +95,12 @@ A sum_of_powers(P row, long n, long step, A best) {
   if (step == 1) {
     while (n - k >= LANES) {
       const long stop = k + metal::min(long(BLOCK * LANES), (n - k) / LANES * LANES);
-      A lanes[LANES];
+      alignas(64) A lanes[LANES];
+      alignas(64) A values[LANES];
       for (int j = 0; j < LANES; ++j) lanes[j] = A(0);
       for (; k < stop; k += LANES) {
-        for (int j = 0; j < LANES; ++j) {
-          lanes[j] += exp_below(load<A, HALF>(row[k + j]) - best);
-        }
+        load_lanes<HALF>(row + k, values);
+        for (int j = 0; j < LANES; ++j) lanes[j] += exp_below(values[j] - best);
       }
       for (int width = LANES / 2; width > 0; width /= 2) {
         for (int j = 0; j < width; ++j) lanes[j] += lanes[j + width];
@@ -102,19 +117,20 @@ A sum_of_powers(P row, long n, long step, A best) {
   return sum;
 }
 
-// LANES at a time: first the numbers, then their conversion, since the one may be made of vectors
-// where the other is not.
 template <class P, class Q>
 void write(P row, long step, Q to, long to_step, long n, A best, A sum) {
   const A scale = A(1) / sum;
   long k = 0;
   if (step == 1) {
     for (; k + LANES <= n; k += LANES) {
-      A values[LANES];
-      for (int j = 0; j < LANES; ++j) {
-        values[j] = exp_below(load<A, HALF>(row[k + j]) - best) * scale;
+      alignas(64) A values[LANES];
+      load_lanes<HALF>(row + k, values);
+      for (int j = 0; j < LANES; ++j) values[j] = exp_below(values[j] - best) * scale;
+      if (to_step == 1) {
+        store_lanes(values, to + k);
+      } else {
+        for (int j = 0; j < LANES; ++j) to[(k + j) * to_step] = R(values[j]);
       }
-      for (int j = 0; j < LANES; ++j) to[(k + j) * to_step] = R(values[j]);
     }
   }
   for (; k < n; ++k) {
@@ -122,6 +138,12 @@ void write(P row, long step, Q to, long to_step, long n, A best, A sum) {
   }
 }
 )";
+
+const std::string& strong_softmax() {
+  static const NeverDestroyed<std::string> text(std::string(kPackText) + kConvertText +
+                                                kStrongText);
+  return text;
+}
 
 // x has the axis last; in y its elements are y_step apart.
 constexpr const char* kSoftmaxRow = R"(
@@ -146,12 +168,11 @@ A bests[LANES];
 A sums[LANES];
 for (int j = 0; j < LANES; ++j) sums[j] = bests[j] = A(0);
 for (int j = 0; j < width; ++j) bests[j] = load<A, HALF>(from[j]);
+alignas(64) A values[LANES];
 if (width == LANES) {
   for (long k = 1; k < n; ++k) {
-    for (int j = 0; j < LANES; ++j) {
-      const A v = load<A, HALF>(from[k * step + j]);
-      bests[j] = v > bests[j] ? v : bests[j];
-    }
+    load_lanes<HALF>(from + k * step, values);
+    for (int j = 0; j < LANES; ++j) bests[j] = values[j] > bests[j] ? values[j] : bests[j];
   }
 } else {
   for (long k = 1; k < n; ++k) {
@@ -167,9 +188,8 @@ for (long k = 0; k < n;) {
   for (int j = 0; j < LANES; ++j) parts[j] = A(0);
   for (; k < stop; ++k) {
     if (width == LANES) {
-      for (int j = 0; j < LANES; ++j) {
-        parts[j] += exp_below(load<A, HALF>(from[k * step + j]) - bests[j]);
-      }
+      load_lanes<HALF>(from + k * step, values);
+      for (int j = 0; j < LANES; ++j) parts[j] += exp_below(values[j] - bests[j]);
     } else {
       for (int j = 0; j < width; ++j) {
         parts[j] += exp_below(load<A, HALF>(from[k * step + j]) - bests[j]);
@@ -180,17 +200,15 @@ for (long k = 0; k < n;) {
 }
 for (int j = 0; j < LANES; ++j) sums[j] = A(1) / sums[j];
 for (long k = 0; k < n; ++k) {
-  A values[LANES];
   if (width == LANES) {
-    for (int j = 0; j < LANES; ++j) {
-      values[j] = exp_below(load<A, HALF>(from[k * step + j]) - bests[j]) * sums[j];
-    }
+    load_lanes<HALF>(from + k * step, values);
+    for (int j = 0; j < LANES; ++j) values[j] = exp_below(values[j] - bests[j]) * sums[j];
+    store_lanes(values, to + k * y_step);
   } else {
     for (int j = 0; j < width; ++j) {
-      values[j] = exp_below(load<A, HALF>(from[k * step + j]) - bests[j]) * sums[j];
+      to[k * y_step + j] = R(exp_below(load<A, HALF>(from[k * step + j]) - bests[j]) * sums[j]);
     }
   }
-  for (int j = 0; j < width; ++j) to[k * y_step + j] = R(values[j]);
 }
 )";
 
@@ -441,12 +459,12 @@ const A best = largest<HALF>(row, n, step);
 const A sum = sum_of_powers(row, n, step, best);
 write(row, step, y + (i / y_step * n * y_step + i % y_step), y_step, n, best, sum);
 )",
-                                                        kStrongSoftmax));
+                                                        strong_softmax()));
   return kernel;
 }
 const Kernel& softmax_columns_kernel() {
   static const NeverDestroyed<Kernel> kernel(
-      softmax_of("softmax_columns", kSoftmaxColumns, kStrongSoftmax));
+      softmax_of("softmax_columns", kSoftmaxColumns, strong_softmax()));
   return kernel;
 }
 const Kernel& softmax_pieces_kernel() {
@@ -456,7 +474,7 @@ const A best = largest<HALF>(row + begin * step, length, step);
 largests[i * pieces + piece] = best;
 sums[i * pieces + piece] = sum_of_powers(row + begin * step, length, step, best);
 )",
-                                 kStrongSoftmax)));
+                                 strong_softmax())));
   return kernel;
 }
 const Kernel& softmax_join_kernel() {
@@ -468,7 +486,7 @@ const A best = largest<false>(largests + row_of_pieces, pieces, 1);
 const long to = i / y_step * n * y_step + i % y_step + begin * y_step;
 write(row + begin * step, step, y + to, y_step, length, best, sum);
 )",
-                                  kStrongSoftmax)));
+                                  strong_softmax())));
   return kernel;
 }
 
