@@ -144,6 +144,25 @@ void launch_turned(Encoder& encoder, const ElementCopy& copy) {
        .params = std::array{kernel::Param{"flip", copy.flip}, groups.count}});
 }
 
+void launch_squares(Encoder& encoder, const ElementCopy& copy) {
+  const int64_t side = array::square_side(copy.to.dtype());
+  const Shape& shape = copy.to.shape();
+  const int64_t rows = shape[copy.last() - 1];
+  const int64_t columns = shape[copy.last()];
+  const kernel::Size3 grid{array::grid_axis(ceil_div(columns, side), "copy"),
+                           array::grid_axis(ceil_div(rows, side), "copy"),
+                           array::grid_axis(elements(shape) / rows / columns, "copy")};
+  encoder.launch(
+      array::square_copy_kernel(),
+      {.inputs = {&copy.from, 1},
+       .outputs = {&copy.to, 1},
+       .grid = grid,
+       .threadgroup = {1, 1, 1},
+       .constants = std::array<kernel::Constant, 2>{{{"T", copy.to.dtype()}, {"SIDE", side}}},
+       .params = std::array{kernel::Param{"flip", copy.flip}},
+       .work_per_thread = static_cast<uint32_t>(side * side)});
+}
+
 }  // namespace
 
 void Encoder::copy_elements(const Operand& from, const Operand& to) {
@@ -161,9 +180,13 @@ void Encoder::copy_elements(const Operand& from, const Operand& to) {
   const Dtype word = word_of(from.dtype());
   const ElementCopy copy{from.viewed_as(word).with_layout(layouts[0]),
                          to.viewed_as(word).with_layout(layouts[1]), flip};
-  if (!array::is_many_weak(*this)) return launch_each(*this, copy);
-  if (is_of_rows(copy)) return launch_rows(*this, copy);
-  if (const auto squares = turned(copy)) return launch_turned(*this, *squares);
+  const bool weak = array::is_many_weak(*this);
+  if (weak && is_of_rows(copy)) return launch_rows(*this, copy);
+  if (weak || array::is_cpu(*this)) {
+    if (const auto squares = turned(copy)) {
+      return weak ? launch_turned(*this, *squares) : launch_squares(*this, *squares);
+    }
+  }
   launch_each(*this, copy);
 }
 

@@ -124,6 +124,32 @@ if (whole && is_aligned<WIDE>(target) && y_step % WIDE == 0) {
   return kernel;
 }
 
+const Kernel& square_copy_kernel() {
+  static const NeverDestroyed<Kernel> kernel(
+      kernel::Definition{.name = "copy_squares",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = R"(
+T square[SIDE][SIDE];
+const uint rows = uint(y_shape[y_ndim - 2]);
+const uint columns = uint(y_shape[y_ndim - 1]);
+const uint column = thread_position_in_grid.x * SIDE;
+const uint row = thread_position_in_grid.y * SIDE;
+const int wide = int(metal::min(uint(SIDE), columns - column));
+const int high = int(metal::min(uint(SIDE), rows - row));
+FIND_BEGIN(thread_position_in_grid.z, y_ndim - 2)
+const long step = x_strides[y_ndim - 1];
+const T* source = x + (from + row + long(column) * step);
+T* target = y + (to + long(row) * y_strides[y_ndim - 2] + column);
+load_square(source, step, 1, wide, high, square);
+for (int j = 0; j < high; ++j) {
+  __builtin_memcpy(target + j * y_strides[y_ndim - 2], square[j], wide * sizeof(T));
+}
+)",
+                         .header = std::string(kSquareText) + kBeginText});
+  return kernel;
+}
+
 const Kernel& fill_kernel() {
   static const NeverDestroyed<Kernel> kernel(
       kernel::Definition{.name = "fill_elements", .outputs = {"y"}, .source = R"(

@@ -10,6 +10,10 @@ namespace holdfast::array {
 // Any layouts: a thread for each element, x along the last axis and y along all others.
 const Kernel& copy_kernel();
 
+// CPUs. x has the elements of the last axis but one side by side, y those of the last: a thread has
+// a square of both, of SIDE elements of the type T along each; z along all other axes.
+const Kernel& square_copy_kernel();
+
 // Many weak threads. Both have the elements of the last axis side by side: a thread has VECTOR of
 // them, of `count`; y and z along all `rows`, of which there are `rows_y` along y.
 const Kernel& weak_copy_rows_kernel();
