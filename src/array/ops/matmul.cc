@@ -16,10 +16,13 @@
 namespace holdfast {
 namespace {
 
-// What one thread computes of a large product: 8 rows of 32 columns, which compilers keep in vector
-// registers: of the sizes tried, the fastest with 32 and with 16 of them.
-constexpr int64_t kTileRows = 8;
+// Panels of a large product. A thread has kTallTile of them times kBroadTile; kTileDepth steps of
+// depth of those are in a core's cache at a time. Chosen by operation/matmul/float32.
+constexpr int64_t kTileRows = 12;
 constexpr int64_t kTileColumns = 32;
+constexpr int64_t kTallTile = 8;
+constexpr int64_t kBroadTile = 4;
+constexpr int64_t kTileDepth = 256;
 // Products with fewer rows, columns or multiplications are not worth putting their inputs in order
 // for that.
 constexpr int64_t kFewMatmulRows = 4;
@@ -28,6 +31,8 @@ constexpr int64_t kFewProducts = 1 << 15;
 constexpr int64_t kRowColumns = 64;
 // Elements along the summed axis that a thread puts in order.
 constexpr int64_t kPackDepth = 64;
+// Panels that threads of one group put in order.
+constexpr uint32_t kPackPanels = 8;
 // What a group of weak threads computes of a large product, squared; products with fewer rows or
 // columns than fill a quarter of it are computed row by row.
 constexpr int64_t kWeakTileSide = 64;
@@ -180,10 +185,11 @@ Operand pack(Encoder& encoder, Matrices x, int64_t width, Dtype dtype) {
       {.inputs = std::array{x.bound()},
        .outputs = {&to, 1},
        .grid = grid,
-       .threadgroup = array::group_of(encoder, grid),
+       .threadgroup = {std::min(grid.x, kPackPanels), 1, 1},
        .constants =
            std::array<kernel::Constant, 3>{{{"A", dtype}, {"WIDTH", width}, {"HALF", x.is_half()}}},
-       .params = std::array{kernel::Param{"block", kPackDepth}}});
+       .params = std::array{kernel::Param{"block", kPackDepth}},
+       .work_per_thread = static_cast<uint32_t>(width * kPackDepth / 8)});
   return to;
 }
 
@@ -200,24 +206,27 @@ void record_tiles(Encoder& encoder, Matrices a, const Matrices& b, const Operand
   const auto batch_stride = [](const Operand& packed) {
     return packed.shape()[0] == 1 ? int64_t{0} : packed.layout().strides[0];
   };
-  const kernel::Size3 grid{array::grid_axis(ceil_div(columns, kTileColumns), "matmul"),
-                           array::grid_axis(ceil_div(rows, kTileRows), "matmul"),
+  const kernel::Size3 grid{array::grid_axis(ceil_div(columns, kBroadTile * kTileColumns), "matmul"),
+                           array::grid_axis(ceil_div(rows, kTallTile * kTileRows), "matmul"),
                            array::grid_axis(count, "matmul")};
-  encoder.launch(
-      array::matmul_tiles_kernel(),
-      {.inputs = std::array{packed_a, packed_b},
-       .outputs = {&out, 1},
-       .grid = grid,
-       .threadgroup = array::group_of(encoder, grid),
-       .constants =
-           std::array<kernel::Constant, 4>{
-               {{"A", dtype}, {"R", out.dtype()}, {"ROWS", kTileRows}, {"COLUMNS", kTileColumns}}},
-       .params = std::array<kernel::Param, 5>{{{"a_batch", batch_stride(packed_a)},
-                                               {"b_batch", batch_stride(packed_b)},
-                                               {"rows", rows},
-                                               {"columns", columns},
-                                               {"depth", depth}}},
-       .work_per_thread = array::share_of(steps, grid)});
+  encoder.launch(array::matmul_tiles_kernel(),
+                 {.inputs = std::array{packed_a, packed_b},
+                  .outputs = {&out, 1},
+                  .grid = grid,
+                  .threadgroup = {1, 1, 1},
+                  .constants = std::array<kernel::Constant, 7>{{{"A", dtype},
+                                                                {"R", out.dtype()},
+                                                                {"ROWS", kTileRows},
+                                                                {"COLUMNS", kTileColumns},
+                                                                {"TALL", kTallTile},
+                                                                {"BROAD", kBroadTile},
+                                                                {"DEPTH", kTileDepth}}},
+                  .params = std::array<kernel::Param, 5>{{{"a_batch", batch_stride(packed_a)},
+                                                          {"b_batch", batch_stride(packed_b)},
+                                                          {"rows", rows},
+                                                          {"columns", columns},
+                                                          {"depth", depth}}},
+                  .work_per_thread = array::share_of(steps, grid)});
 }
 
 class MatmulOperation final : public Operation {

@@ -70,10 +70,11 @@ if (bn == 1) {
 
 // x [batch..., depth, wide] as panels y [batch, panel, depth, WIDTH], with zeros at the end.
 const Kernel& matmul_pack_kernel() {
-  static const NeverDestroyed<Kernel> kernel(kernel::Definition{.name = "matmul_pack",
-                                                                .inputs = {"x"},
-                                                                .outputs = {"y"},
-                                                                .source = R"(
+  static const NeverDestroyed<Kernel> kernel(
+      kernel::Definition{.name = "matmul_pack",
+                         .inputs = {"x"},
+                         .outputs = {"y"},
+                         .source = R"(
 const long panel = thread_position_in_grid.x;
 const long batch = thread_position_in_grid.z;
 const long depth = x_shape[x_ndim - 2];
@@ -85,54 +86,143 @@ const long down = x_strides[x_ndim - 2];
 const long right = x_strides[x_ndim - 1];
 auto from = x + (elem_to_loc(batch, x_shape, x_strides, x_ndim - 2) + first * right);
 auto to = y + (batch * threads_per_grid.x + panel) * depth * WIDTH;
+long k = begin;
 if (width == WIDTH && right == 1) {
-  for (long k = begin; k < end; ++k) {
-    for (int j = 0; j < WIDTH; ++j) to[k * WIDTH + j] = load<A, HALF>(from[k * down + j]);
-  }
-} else {
-  for (int j = 0; j < width; ++j) {
-    for (long k = begin; k < end; ++k) {
-      to[k * WIDTH + j] = load<A, HALF>(from[k * down + j * right]);
+  for (; k < end; ++k) {
+    if constexpr (WIDTH % 16 == 0) {
+      load_side_by_side<WIDTH>(from + k * down, to + k * WIDTH);
+    } else {
+      for (int j = 0; j < WIDTH; ++j) to[k * WIDTH + j] = load<A, HALF>(from[k * down + j]);
     }
   }
-  for (int j = width; j < WIDTH; ++j) {
-    for (long k = begin; k < end; ++k) to[k * WIDTH + j] = A(0);
+} else if (width == WIDTH && down == 1) {
+#ifndef __CUDACC__
+  alignas(64) A lines[WIDTH][16];
+  constexpr int L = int(16 / sizeof(A));
+  A* const panel_at = to;
+  for (; k + 16 <= end; k += 16) {
+    for (int j = 0; j < WIDTH; ++j) load_side_by_side<16>(from + (j * right + k), lines[j]);
+    for (int i = 0; i < 16; i += L) {
+      for (int j = 0; j < WIDTH; j += L) {
+        turn(&lines[j][i], 16, panel_at + (k + i) * WIDTH + j, WIDTH);
+      }
+    }
   }
+#endif
+}
+for (; k < end; ++k) {
+  for (int j = 0; j < width; ++j) to[k * WIDTH + j] = load<A, HALF>(from[k * down + j * right]);
+  for (int j = width; j < WIDTH; ++j) to[k * WIDTH + j] = A(0);
 }
 )",
-                                                                .header = kLoadText});
+                         .header = std::string(kLoadText) + kPackText + kConvertText +
+                                   "#ifndef __CUDACC__\n" + kSquareText + "#endif\n" + R"(
+template <int N, class P, class Q> inline void load_side_by_side(P at, Q target) {
+  const device ElementOf<P>* from = at;
+  device A* to = target;
+  if constexpr (HALF) {
+    convert<N>(reinterpret_cast<const device half*>(from), to);
+  } else {
+    convert<N>(from, to);
+  }
+}
+)"});
   return kernel;
 }
 
-// Panels of a, ROWS wide, times panels of b, COLUMNS wide.
+// Panels of a, ROWS wide, times panels of b, COLUMNS wide: a thread has TALL of the ones and BROAD
+// of the others. Depth goes by in blocks of DEPTH, so that what all its panels have of one stays in
+// the cache; the sums of a part of ROWS x COLUMNS are in vector registers meanwhile, 24 of 32, or
+// 12 of 16.
 const Kernel& matmul_tiles_kernel() {
-  static const NeverDestroyed<Kernel> kernel(kernel::Definition{
-      .name = "matmul_tiles", .inputs = {"a", "b"}, .outputs = {"c"}, .source = R"(
-const long x = thread_position_in_grid.x;
-const long y = thread_position_in_grid.y;
+  static const NeverDestroyed<Kernel> kernel(
+      kernel::Definition{.name = "matmul_tiles",
+                         .inputs = {"a", "b"},
+                         .outputs = {"c"},
+                         .source = R"(
+constexpr int HIGH = TALL * ROWS;
+constexpr int WIDE = BROAD * COLUMNS;
+const long first_row = long(thread_position_in_grid.y) * HIGH;
+const long first_column = long(thread_position_in_grid.x) * WIDE;
 const long batch = thread_position_in_grid.z;
-auto from_a = a + (batch * a_batch + y * ROWS * depth);
-auto from_b = b + (batch * b_batch + x * COLUMNS * depth);
-A sums[ROWS][COLUMNS];
-for (int i = 0; i < ROWS; ++i) {
-  for (int j = 0; j < COLUMNS; ++j) sums[i][j] = A(0);
-}
-for (long k = 0; k < depth; ++k) {
-  for (int i = 0; i < ROWS; ++i) {
-    const A v = from_a[k * ROWS + i];
-    for (int j = 0; j < COLUMNS; ++j) sums[i][j] += v * from_b[k * COLUMNS + j];
+const device A* from_a = a + (batch * a_batch + first_row * depth);
+const device A* from_b = b + (batch * b_batch + first_column * depth);
+const int height = int(metal::min(long(HIGH), rows - first_row));
+const int width = int(metal::min(long(WIDE), columns - first_column));
+alignas(64) A sums[HIGH][WIDE];
+for (long k = 0; k < depth; k += DEPTH) {
+  const int n = int(metal::min(long(DEPTH), depth - k));
+  for (int j = 0; j < width; j += COLUMNS) {
+    for (int i = 0; i < height; i += ROWS) {
+      multiply_panels(from_a + (i * depth + k * ROWS), from_b + (j * depth + k * COLUMNS), n,
+                      &sums[i][j], WIDE, k == 0);
+    }
   }
 }
-const long to = (batch * rows + y * ROWS) * columns + x * COLUMNS;
-const int height = int(metal::min(long(ROWS), rows - y * ROWS));
-const int width = int(metal::min(long(COLUMNS), columns - x * COLUMNS));
-if (height == ROWS && width == COLUMNS) {
-  for (int i = 0; i < ROWS; ++i) {
-    for (int j = 0; j < COLUMNS; ++j) c[to + i * columns + j] = R(sums[i][j]);
+auto to = c + ((batch * rows + first_row) * columns + first_column);
+for (int i = 0; i < height; ++i) {
+  if (width == WIDE) {
+    device R* line = to + i * columns;
+    convert<WIDE>(sums[i], line);
+  } else {
+    for (int j = 0; j < width; ++j) to[i * columns + j] = R(sums[i][j]);
   }
-} else {
-  for (int i = 0; i < height; ++i) {
-    for (int j = 0; j < width; ++j) c[to + i * columns + j] = R(sums[i][j]);
+}
+)",
+                         .header = std::string(kConvertText) + R"(
+#if defined(__CUDACC__)
+constexpr int ROWS_AT_ONCE = 2;
+typedef A V;
+#elif defined(__AVX512F__)
+constexpr int ROWS_AT_ONCE = 12;
+typedef A V __attribute__((vector_size(64)));
+#elif defined(__AVX__)
+constexpr int ROWS_AT_ONCE = 6;
+typedef A V __attribute__((vector_size(32)));
+#else
+constexpr int ROWS_AT_ONCE = 6;
+typedef A V __attribute__((vector_size(16)));
+#endif
+constexpr int LANES = int(sizeof(V) / sizeof(A));
+inline V vector_at(const device A* at) {
+  V v;
+  __builtin_memcpy(&v, at, sizeof(V));
+  return v;
+}
+// ROWS_AT_ONCE rows of two vectors, over n steps of depth; added to what is in c, if asked.
+inline void multiply_vectors(const device A* a, const device A* b, int n, thread A* c, int c_step,
+                             bool is_first) {
+  V sums[ROWS_AT_ONCE][2];
+#pragma GCC unroll 12
+  for (int i = 0; i < ROWS_AT_ONCE; ++i) {
+    sums[i][0] = sums[i][1] = V{};
+    if (!is_first) {
+      sums[i][0] = vector_at(c + i * c_step);
+      sums[i][1] = vector_at(c + i * c_step + LANES);
+    }
+  }
+  for (int k = 0; k < n; ++k) {
+    const V left = vector_at(b + k * COLUMNS);
+    const V right = vector_at(b + k * COLUMNS + LANES);
+#pragma GCC unroll 12
+    for (int i = 0; i < ROWS_AT_ONCE; ++i) {
+      const A v = a[k * ROWS + i];
+      sums[i][0] += v * left;
+      sums[i][1] += v * right;
+    }
+  }
+#pragma GCC unroll 12
+  for (int i = 0; i < ROWS_AT_ONCE; ++i) {
+    __builtin_memcpy(c + i * c_step, &sums[i][0], sizeof(V));
+    __builtin_memcpy(c + i * c_step + LANES, &sums[i][1], sizeof(V));
+  }
+}
+inline void multiply_panels(const device A* a, const device A* b, int n, thread A* c, int c_step,
+                            bool is_first) {
+  for (int j = 0; j < COLUMNS; j += 2 * LANES) {
+    for (int i = 0; i < ROWS; i += ROWS_AT_ONCE) {
+      multiply_vectors(a + i, b + j, n, c + i * c_step + j, c_step, is_first);
+    }
   }
 }
 )"});

@@ -112,6 +112,18 @@ TEST_P(MatmulTest, agrees_with_double_precision) {
   check({.batch = 3, .m = 20, .k = 50, .n = 40}, float32, float32, Lie::contiguous, Lie::reversed);
 }
 
+// Larger than what one thread has of the result, and of the depth at a time.
+TEST_P(MatmulTest, products_of_several_tiles_agree_with_double_precision) {
+  for (const Sizes& s : {Sizes{.m = 97, .k = 300, .n = 129}, Sizes{.m = 13, .k = 513, .n = 260},
+                         Sizes{.m = 200, .k = 16, .n = 33}}) {
+    check(s, float32, float32, Lie::contiguous, Lie::contiguous);
+    check(s, float32, float32, Lie::transposed, Lie::transposed);
+    check(s, float16, float16, Lie::offset, Lie::contiguous);
+  }
+  check({.batch = 2, .m = 100, .k = 257, .n = 130}, float64, float64, Lie::contiguous,
+        Lie::transposed);
+}
+
 TEST_P(MatmulTest, nightly_all_dtypes_and_layouts_agree_with_double_precision) {
   std::vector<Sizes> sizes = kSizes;
   sizes.push_back({.batch = 3, .m = 2, .k = 7, .n = 5});
