@@ -202,6 +202,13 @@ inline void multiply_vectors(const device A* a, const device A* b, int n, thread
     }
   }
   for (int k = 0; k < n; ++k) {
+#ifndef __CUDACC__
+    // Panels come from a farther cache than a processor fetches ahead from in time, page by page: a
+    // tenth of operation/matmul/float32/2048x2048x2048.
+    __builtin_prefetch(b + (k + 16) * COLUMNS);
+    __builtin_prefetch(b + (k + 16) * COLUMNS + LANES);
+    __builtin_prefetch(a + (k + 32) * ROWS);
+#endif
     const V left = vector_at(b + k * COLUMNS);
     const V right = vector_at(b + k * COLUMNS + LANES);
 #pragma GCC unroll 12
