@@ -1,21 +1,26 @@
 #!/usr/bin/env python3
-"""Measures torch and CuPy on the operations that holdfast_bench measured, and prints one table.
+"""Measures other libraries on the operations that holdfast_bench measured, and prints one table.
 
 usage: holdfast_bench --filter operation/ --json ROWS.json
-       peers_operations.py ROWS.json [--json PEERS.json] [--filter REGEX]
+       peers_operations.py ROWS.json [--json PEERS.json] [--filter REGEX]        torch and CuPy
+       peers_operations.py --bench PROGRAM [--json PEERS.json] [--filter REGEX]  NumPy, on the CPU
 
 The rows' names say what to do: operation/NAME/DTYPE/SHAPE. A library without such an operation has
 no time for it. The method is the same as holdfast_bench's: many evaluations submitted one after the
 other, one wait at the end, the median of nine rounds. "copy" is Holdfast's copy of as many bytes.
-PEERS.json has the format of holdfast_bench: a row for each library, which is the device; reference:
-Holdfast.
+With --bench, PROGRAM is holdfast_bench, which runs for one kind of operation at a time, and NumPy
+right after it, so that both meet the same machine. PEERS.json has the format of holdfast_bench: a
+row for each library, which is the device; reference: Holdfast.
 """
 
 import argparse
 import json
+import os
 import re
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
 
@@ -99,9 +104,35 @@ def torch_quantized(torch, x, n, k):
     return call
 
 
-def cupy_case(cupy, operation, dtype, shape):
+def numpy_case(numpy, operation, dtype, shape):
+    if dtype == "bfloat16" or (operation, dtype) == ("matmul", "float16"):
+        return None  # NumPy has none, or takes 14 seconds for 1024 x 1024
+    random = numpy.random.default_rng(1)
+    if operation in ("softmax", "softmax_columns"):
+        a = random.random(shape, dtype=numpy.float32).astype(dtype)
+        axis = -1 if operation == "softmax" else 0
+
+        def softmax():
+            powers = numpy.exp(a - a.max(axis, keepdims=True))
+            return powers / powers.sum(axis, keepdims=True)
+
+        return softmax
+    if operation in ("scatter_rows", "scatter_add_rows"):
+        a = random.random(shape, dtype=numpy.float32).astype(dtype)
+        positions = random.permutation(shape[0])[: shape[0] // 2]
+        updates = random.random((shape[0] // 2, shape[1]), dtype=numpy.float32).astype(dtype)
+        if operation == "scatter_rows":
+            return lambda: a.__setitem__(positions, updates)
+        return lambda: numpy.add.at(a, positions, updates)
+    return cupy_case(numpy, operation, dtype, shape, random)
+
+
+def cupy_case(cupy, operation, dtype, shape, random=None):
+    """Of CuPy or NumPy, whose interfaces are the same here."""
+    random = random or cupy.random
+
     def numbers(*dims):
-        return cupy.random.random(dims, dtype=cupy.float32).astype(dtype)
+        return random.random(dims, dtype=cupy.float32).astype(dtype)
 
     if operation in ("matmul", "quantized_matmul"):
         if operation == "quantized_matmul":
@@ -113,7 +144,7 @@ def cupy_case(cupy, operation, dtype, shape):
     rows = shape[0]
     if operation in ("add", "where", "concatenate_rows", "concatenate_columns"):
         b = numbers(*shape)
-        condition = cupy.random.random(shape, dtype=cupy.float32) < 0.5
+        condition = random.random(shape, dtype=cupy.float32) < 0.5
         return {
             "add": lambda: a + b,
             "where": lambda: cupy.where(condition, a, b),
@@ -121,7 +152,7 @@ def cupy_case(cupy, operation, dtype, shape):
             "concatenate_columns": lambda: cupy.concatenate((a, b), 1),
         }[operation]
     if operation in ("take_rows", "take"):
-        positions = cupy.random.permutation(rows)[: rows // 2].astype(cupy.int32)
+        positions = random.permutation(rows)[: rows // 2].astype(cupy.int32)
         return lambda: cupy.take(a, positions, 0)
     row = numbers(shape[1])
     column = numbers(rows, 1)
@@ -167,16 +198,36 @@ def measure(call, wait):
     return statistics.median(timed(call, wait, times) for _ in range(9)) * 1e9
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("rows", help="what holdfast_bench --json wrote")
-    parser.add_argument("--json", help="also write the peers' rows to this file")
-    parser.add_argument("--filter", default="operation/", help="only rows whose name matches this")
-    options = parser.parse_args()
-    with open(options.rows) as file:
-        rows = [r for r in json.load(file) if re.search(options.filter, r["name"])]
-    rows = [r for r in rows if r["name"].startswith("operation/")]
+class Table:
+    """The rows of Holdfast beside those of libraries; collects the libraries' own."""
 
+    def __init__(self, libraries, width):
+        self.libraries = libraries  # names and modules
+        self.width = width
+        self.peers = []
+        print(f"{'name':<{width}} {'holdfast':>9} {'copy':>9} {'share':>6} " +
+              " ".join(f"{name:>9} {name + '/hf':>8}" for name in libraries))
+
+    def add(self, row, found):
+        ours, copy = row["ours"], row["reference"]
+        cells = [f"{ours / 1e3:9.1f}", f"{copy / 1e3:9.1f}" if copy else f"{'-':>9}",
+                 f"{copy / ours:6.2f}" if copy else f"{'-':>6}"]
+        for library, module in self.libraries.items():
+            ns = found.get(library)
+            cells += [f"{ns / 1e3:9.1f}", f"{ns / ours:8.2f}"] if ns else [f"{'-':>9}", f"{'-':>8}"]
+            if ns:
+                self.peers.append({"name": row["name"], "device": library,
+                                   "build": module.__version__, "unit": "ns", "ours": ns,
+                                   "reference": ours, "ratio": ns / ours, "spread": 0})
+        print(f"{row['name']:<{self.width}} " + " ".join(cells), flush=True)
+
+
+def parts_of(name):
+    _, operation, dtype, dims = name.split("/")
+    return operation, dtype, tuple(int(d) for d in dims.split("x"))
+
+
+def beside_gpu_libraries(rows):
     import torch
 
     try:
@@ -186,13 +237,9 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = False
     print(f"torch {torch.__version__}, CuPy {cupy.__version__ if cupy else 'none'}, "
           f"{torch.cuda.get_device_name()}; times in microseconds")
-    width = max([len(r["name"]) for r in rows] + [4])
-    print(f"{'name':<{width}} {'holdfast':>9} {'copy':>9} {'share':>6} {'torch':>9} {'torch/hf':>8} "
-          f"{'cupy':>9} {'cupy/hf':>8}")
-    peers = []
+    table = Table({"torch": torch, "cupy": cupy}, max([len(r["name"]) for r in rows] + [4]))
     for row in rows:
-        _, operation, dtype, dims = row["name"].split("/")
-        shape = tuple(int(d) for d in dims.split("x"))
+        operation, dtype, shape = parts_of(row["name"])
         found = {}
         for library, module, case in (("torch", torch, torch_case), ("cupy", cupy, cupy_case)):
             if module is None:
@@ -203,27 +250,66 @@ def main():
                     continue
                 wait = (torch.cuda.synchronize if library == "torch"
                         else module.cuda.Device().synchronize)
-                ns = measure(made, wait)
+                found[library] = measure(made, wait)
             except Exception as error:  # one operation of one library, not all of them
                 print(f"{row['name']}: {library}: {type(error).__name__}: {error}", file=sys.stderr)
-                continue
             finally:
                 made = None
                 torch.cuda.empty_cache()
                 if cupy is not None:
                     cupy.get_default_memory_pool().free_all_blocks()
-            found[library] = ns
-            peers.append({"name": row["name"], "device": library, "build": module.__version__,
-                          "unit": "ns", "ours": ns, "reference": row["ours"],
-                          "ratio": ns / row["ours"], "spread": 0})
-        ours = row["ours"]
-        copy = row["reference"]
-        cells = [f"{ours / 1e3:9.1f}", f"{copy / 1e3:9.1f}" if copy else f"{'-':>9}",
-                 f"{copy / ours:6.2f}" if copy else f"{'-':>6}"]
-        for library in ("torch", "cupy"):
-            ns = found.get(library)
-            cells += [f"{ns / 1e3:9.1f}", f"{ns / ours:8.2f}"] if ns else [f"{'-':>9}", f"{'-':>8}"]
-        print(f"{row['name']:<{width}} " + " ".join(cells), flush=True)
+        table.add(row, found)
+    return table.peers
+
+
+def rows_by(program, pattern):
+    """What holdfast_bench measures now, on the CPU."""
+    with tempfile.NamedTemporaryFile(suffix=".json") as file:
+        subprocess.run([program, "--filter", pattern, "--json", file.name], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                       env={**os.environ, "HOLDFAST_DEVICE": "cpu"})
+        return json.load(file)
+
+
+# What NumPy has, and users of arrays on a CPU wait for.
+FAMILIES = ["add", "multiply_scalar", "exp", "add_row", "add_transposed", "transpose", "sum_all",
+            "sum_rows", "max_rows", "softmax", "astype_float16", "matmul"]
+
+
+def beside_numpy(program, pattern):
+    try:
+        import numpy
+    except ImportError:
+        sys.exit("error: this Python has no NumPy; install it (pip install numpy), or set "
+                 "PYTHONPATH to where it is")
+    print(f"NumPy {numpy.__version__}, {os.cpu_count()} processors; times in microseconds")
+    table = Table({"numpy": numpy}, 46)
+    for family in FAMILIES:
+        for dtype in ("float32", "float16"):
+            name = f"operation/{family}/{dtype}"
+            if not re.search(pattern, name):
+                continue
+            for row in rows_by(program, f"^{name}$"):
+                made = numpy_case(numpy, *parts_of(row["name"]))
+                table.add(row, {"numpy": measure(made, lambda: None)} if made else {})
+    return table.peers
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("rows", nargs="?", help="what holdfast_bench --json wrote")
+    parser.add_argument("--bench", help="holdfast_bench itself, to measure it beside NumPy")
+    parser.add_argument("--json", help="also write the peers' rows to this file")
+    parser.add_argument("--filter", default="operation/", help="only rows whose name matches this")
+    options = parser.parse_args()
+    if (options.rows is None) == (options.bench is None):
+        parser.error("give either the rows or --bench")
+    if options.bench:
+        peers = beside_numpy(options.bench, options.filter)
+    else:
+        with open(options.rows) as file:
+            rows = [r for r in json.load(file) if re.search(options.filter, r["name"])]
+        peers = beside_gpu_libraries([r for r in rows if r["name"].startswith("operation/")])
     if options.json:
         with open(options.json, "w") as file:
             json.dump(peers, file, indent=2)
