@@ -109,7 +109,8 @@ TEST(StrongBodies, halves_meet_rows_columns_and_numbers) {
     std::vector<double> wanted;
     for (size_t i = 0; i < numbers.size(); ++i) {
       const auto n = static_cast<size_t>(columns);
-      wanted.push_back(numbers[i] + row[i % n] + 100.0 * static_cast<double>(i / n + 1) + 0.5);
+      const size_t line = i / n;
+      wanted.push_back(numbers[i] + row[i % n] + 100.0 * static_cast<double>(line + 1) + 0.5);
     }
     EXPECT_EQ(values_of(x + a_row + a_column + 0.5F), wanted) << columns;
     const Array chosen = where(x < a_column, x, broadcast_to(Array(Float16(1.0F)), x.shape()));
