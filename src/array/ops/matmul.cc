@@ -17,7 +17,8 @@ namespace holdfast {
 namespace {
 
 // Panels of a large product. A thread has kTallTile of them times kBroadTile; kTileDepth steps of
-// depth of those are in a core's cache at a time. Chosen by operation/matmul/float32.
+// depth of those are in a core's cache at a time. Eight
+// other choices were no faster for the loop of operation/matmul/float32/2048x2048x2048 on one core.
 constexpr int64_t kTileRows = 12;
 constexpr int64_t kTileColumns = 32;
 constexpr int64_t kTallTile = 8;
