@@ -22,8 +22,8 @@ using UpToThree = boost::container::static_vector<T, kMaxOperands + kMore>;
 
 // Threads of a group.
 constexpr uint32_t kGroup = 256;
-// Elements of a block where no operand is turned. 128 were as fast for operation/exp/float16, as far
-// as a busy machine could tell; shorter blocks leave less at the end of a row.
+// Elements of a block where no operand is turned. 128 were as fast for operation/exp/float16, as
+// far as a busy machine could tell; shorter blocks leave less at the end of a row.
 constexpr int64_t kBlock = 64;
 // Threads of a launch that counts them by x alone.
 constexpr int64_t kMostThreads = int64_t{1} << 30;

@@ -361,8 +361,9 @@ inline void load_square(const T* from, long step, long down, int wide, int high,
 )";
 // The side of such squares, of elements of that size: lines of 512 bytes, shorter than which a
 // processor hardly fetches ahead; at most 256 of them, so that a square fits into a core's cache.
-// Of lines of 128 to 1024 bytes the fastest in a loop like operation/add_transposed/float32/4096x4096
-// on one core; other sizes of elements were not compared.
+// Of lines of 128 to 1024 bytes the fastest in a loop like
+// operation/add_transposed/float32/4096x4096 on one core; other sizes of elements were not
+// compared.
 inline int64_t square_side(Dtype dtype) noexcept {
   return std::min<int64_t>(512 / static_cast<int64_t>(size_of(dtype).value), 256);
 }
