@@ -325,6 +325,10 @@ int soak(const Options& options) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  if (argc == 2 && std::strcmp(argv[1], "--help") == 0) {
+    std::printf("%s", kUsage);
+    return 0;
+  }
   Options options;
   if (!parse(argc, argv, options)) return 2;
   try {
