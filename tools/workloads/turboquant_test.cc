@@ -3,6 +3,7 @@
 
 #include "examples/turboquant_decode.h"
 #include "holdfast/array/scenarios/array_rig_test.h"
+#include "holdfast/testing/effort.h"
 
 namespace holdfast::workloads {
 namespace {
@@ -162,7 +163,7 @@ TEST(TurboQuant, every_length_up_to_200_is_right) {
   check_steps(
       world,
       {.query_heads = 2, .kv_heads = 1, .depth = 32, .key_bits = 5, .value_bits = 3, .growth = 16},
-      0, 200);
+      0, holdfast::testing::shortened(200));
   EXPECT_EQ(world.failure(), "");
 }
 
@@ -195,7 +196,8 @@ void decode_beside_each_other(World& world, int sequences, int64_t steps) {
 }
 
 ARRAY_SCENARIO(mlx_3462_turboquant_sequences_beside_each_other) {
-  decode_beside_each_other(world, small(world) ? 2 : 16, small(world) ? 3 : 20);
+  decode_beside_each_other(world, small(world) ? 2 : 16,
+                           small(world) ? 3 : holdfast::testing::shortened(20));
 }
 ARRAY_SCENARIO(mlx_3462_turboquant_thirty_two_sequences_nightly) {
   decode_beside_each_other(world, small(world) ? 4 : 32, small(world) ? 5 : 150);
