@@ -15,6 +15,10 @@ if(HOLDFAST_BUILD_BENCHMARKS AND (bench_sources OR benchmark_sources))
   if(NOT bench_sources)
     target_link_libraries(holdfast_bench PRIVATE benchmark::benchmark_main)
   endif()
+  if(HOLDFAST_BUILD_TESTS)
+    # There it is built to see that it compiles; the bench preset builds what measures.
+    target_compile_options(holdfast_bench PRIVATE -O0)
+  endif()
 endif()
 
 if(HOLDFAST_BUILD_TOOLS AND demo_sources)
