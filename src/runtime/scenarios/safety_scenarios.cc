@@ -82,6 +82,8 @@ RUNTIME_SCENARIO(crossed_transactions_of_two_streams) {
     const auto other = world.task("other", [&] { run(1); });
     run(0);
   }
+  // A submit that was refused ends its task early, with the refusal.
+  if (world.has_faults()) return;
   // Affine doubles, and adds what it is given: 1, 3, 7, 15, whoever was first.
   for (size_t i = 0; i < 2; ++i) EXPECT_EQ(value_of(*streams[i], values[i]), 15);
 }
