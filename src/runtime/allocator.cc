@@ -99,7 +99,7 @@ struct Allocator::State {
   std::atomic<uint64_t> limit_now{0};
   std::atomic<uint64_t> own_live{0};
 
-  mutable sync::Mutex mutex;  // guards all below
+  mutable sync::Mutex mutex{sync::LockOrder::allocator};  // guards all below
   std::array<Kind, hal::kMemoryKinds> kinds HOLDFAST_GUARDED_BY(mutex);
   std::unordered_map<uint64_t, std::unique_ptr<LaneCache>> lanes HOLDFAST_GUARDED_BY(mutex);
   uint64_t last_lane HOLDFAST_GUARDED_BY(mutex) = 0;

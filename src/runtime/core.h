@@ -192,7 +192,8 @@ class Core final : public std::enable_shared_from_this<Core> {
   Waits waits_;
   HistoryLocks history_locks_;
 
-  sync::Mutex retire_mutex_;  // makes "finished" and "its memory is free" one step for others
+  // Makes "finished" and "its memory is free" one step for others.
+  sync::Mutex retire_mutex_{sync::LockOrder::retirement};
   std::atomic<uint64_t> retired_{0};
   std::atomic<uint64_t> failures_{0};
   std::atomic<uint64_t> submissions_{0};

@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <utility>
 
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/hal/allocation.h"
@@ -14,6 +15,8 @@ namespace holdfast::runtime {
 // Several are taken in ascending order, which no two tasks can cross.
 class HistoryLocks {
  public:
+  HistoryLocks() : HistoryLocks(std::make_index_sequence<kLocks>{}) {}
+
   // The locks of some Allocations, by number.
   class Set {
    public:
@@ -53,8 +56,13 @@ class HistoryLocks {
 
   // Apart, so that streams do not share a line of the processor's cache.
   struct alignas(64) Apart {
+    explicit Apart(size_t number) noexcept
+        : mutex(sync::LockOrder::history, static_cast<uint8_t>(number)) {}
     sync::Mutex mutex;
   };
+  template <size_t... kNumbers>
+  explicit HistoryLocks(std::index_sequence<kNumbers...>) : locks_{{Apart(kNumbers)...}} {}
+
   std::array<Apart, kLocks> locks_;
 };
 

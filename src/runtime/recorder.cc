@@ -77,7 +77,7 @@ struct Recorder::Detached {
 struct Recorder::State {
   explicit State(hal::CommandList first) : list(std::move(first)) {}
 
-  mutable sync::Mutex mutex;  // guards all below
+  mutable sync::Mutex mutex{sync::LockOrder::recorder};  // guards all below
   hal::CommandList list HOLDFAST_GUARDED_BY(mutex);
   HazardTracker hazards HOLDFAST_GUARDED_BY(mutex);
   bool barrier_due HOLDFAST_GUARDED_BY(mutex) = false;

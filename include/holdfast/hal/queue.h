@@ -156,7 +156,7 @@ class Queue : public RefCounted {
       nullptr;                // the task that took the turn, while it is taken
   TimelineValue last_value_;  // guarded by having the turn
 
-  mutable sync::Mutex mutex_;  // guards in_flight_
+  mutable sync::Mutex mutex_{sync::LockOrder::in_flight};  // guards in_flight_
   std::deque<std::unique_ptr<Submission>> in_flight_ HOLDFAST_GUARDED_BY(mutex_);
   std::atomic<uint32_t> in_flight_count_{0};
 };

@@ -15,6 +15,7 @@ class Condition {
  public:
   template <typename Predicate>
   void wait(Lock& lock, Predicate done, const Where& where = Where::current()) {
+    check_only_held(lock.rank_, where);
     if (Scheduler* scheduler = Scheduler::current()) {
       while (!done()) sleep(*scheduler, lock, TimePoint::max(), where);
       return;
@@ -25,6 +26,7 @@ class Condition {
   template <typename Predicate>
   bool wait_until(Lock& lock, Deadline deadline, Predicate done,
                   const Where& where = Where::current()) {
+    check_only_held(lock.rank_, where);
     if (Scheduler* scheduler = Scheduler::current()) {
       while (!done()) {
         if (!sleep(*scheduler, lock, deadline.when(), where)) return done();
@@ -50,6 +52,7 @@ class Condition {
   bool sleep(Scheduler& scheduler, Lock& lock, TimePoint deadline, const Where& where) {
     std::mutex* const mutex = lock.lock_.mutex();
     lock.lock_.unlock();
+    note_given(lock.rank_);
     scheduler.give(mutex, false);
     const bool notified = scheduler.wait(this, deadline, where);
     lock.take(where);

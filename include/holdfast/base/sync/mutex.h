@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <mutex>
 #include <utility>
 
 #include "holdfast/base/sync/annotations.h"
+#include "holdfast/base/sync/lock_order.h"
 #include "holdfast/base/sync/scheduler.h"
 
 #pragma GCC visibility push(default)
@@ -12,11 +14,20 @@ namespace holdfast::sync {
 
 class Condition;
 
+namespace internal {
+inline constinit std::atomic<uint64_t> lock_waits{0};
+}
+// How often a task has found a Mutex taken since the process began; for measurements.
+inline uint64_t lock_waits() noexcept {
+  return internal::lock_waits.load(std::memory_order_relaxed);
+}
+
 // Not recursive. Held only through a Lock, for a few instructions: never while waiting for a
 // device, compiling, calling users' code, or dropping what may run a destructor of theirs.
 class HOLDFAST_CAPABILITY("mutex") Mutex {
  public:
   Mutex() = default;
+  explicit Mutex(LockOrder order, uint8_t place = 0) noexcept : rank_{order, place} {}
   Mutex(const Mutex&) = delete;
   Mutex& operator=(const Mutex&) = delete;
 
@@ -32,6 +43,7 @@ class HOLDFAST_CAPABILITY("mutex") Mutex {
  private:
   friend class Lock;
   std::mutex mutex_;
+  const LockRank rank_;
 };
 
 // A mutex that no scheduler knows, for code that itself simulates or schedules. Its holder touches
@@ -65,7 +77,7 @@ class HOLDFAST_SCOPED_CAPABILITY LeafLock {
 class HOLDFAST_SCOPED_CAPABILITY Lock {
  public:
   explicit Lock(Mutex& mutex, const Where& where = Where::current()) HOLDFAST_ACQUIRE(mutex)
-      : lock_(mutex.mutex_, std::defer_lock) {
+      : lock_(mutex.mutex_, std::defer_lock), rank_(mutex.rank_) {
     take(where);
   }
   Lock(const Lock&) = delete;
@@ -84,13 +96,18 @@ class HOLDFAST_SCOPED_CAPABILITY Lock {
   void give() {
     std::mutex* const mutex = lock_.mutex();
     lock_.unlock();
+    note_given(rank_);
     if (Scheduler* scheduler = Scheduler::current()) scheduler->give(mutex, true);
   }
   void take(const Where& where) {
+    check_and_note_taken(rank_, where);
     if (Scheduler* scheduler = Scheduler::current()) scheduler->take(lock_.mutex(), where);
+    if (lock_.try_lock()) return;
+    internal::lock_waits.fetch_add(1, std::memory_order_relaxed);
     lock_.lock();
   }
   std::unique_lock<std::mutex> lock_;
+  LockRank rank_;
 };
 
 // A value that can be reached only while its mutex is held:

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <source_location>
+
+#pragma GCC visibility push(default)
+
+namespace holdfast::sync {
+
+// The order in which a task takes locks: each comes after those that the task holds. So no two
+// tasks can wait for each other. docs/architecture.md says what each one guards.
+enum class LockOrder : uint8_t {
+  retirement,
+  recorder,
+  history,    // several at a time, by ascending place
+  in_flight,  // a queue's lists
+  allocator,
+  last  // nothing but a LeafMutex is taken while it is held: most mutexes
+};
+
+// Which mutex it is, for the check below. A place tells apart those of one order that a task may
+// hold together.
+struct LockRank {
+  LockOrder order = LockOrder::last;
+  uint8_t place = 0;  // below 64
+};
+
+#ifdef HOLDFAST_LOCK_ORDER
+// The check itself, in builds that ask for it (HOLDFAST_LOCK_ORDER: the dev preset and the
+// sanitizers'). A task that breaks the order ends the process with a report of both locks, whether
+// or not another task was in its way.
+void check_and_note_taken(LockRank rank, const std::source_location& where) noexcept;
+void note_given(LockRank rank) noexcept;
+// Whoever waits for a change lets go of the lock that guards it, and must hold no other.
+void check_only_held(LockRank rank, const std::source_location& where) noexcept;
+#else
+inline void check_and_note_taken(LockRank, const std::source_location&) noexcept {}
+inline void note_given(LockRank) noexcept {}
+inline void check_only_held(LockRank, const std::source_location&) noexcept {}
+#endif
+
+}  // namespace holdfast::sync
+
+#pragma GCC visibility pop
