@@ -273,7 +273,7 @@ class Evaluation {
     ++touch(node.stream()).nodes;
     if (stream.count_recorded(recorder_.commands(), recorder_.written())) {
       device.early_submits.fetch_add(1, std::memory_order_relaxed);
-      flush(stream);
+      submit_stream(stream, &StreamState::submit);
     }
   }
 
@@ -306,9 +306,9 @@ class Evaluation {
     return found != touched_.end() ? *found : touched_.emplace_back(Touched{stream});
   }
 
-  static void flush(StreamState& stream) {
+  static void submit_stream(StreamState& stream, void (StreamState::*how)()) {
     try {
-      stream.flush();
+      (stream.*how)();
     } catch (const InterruptedError&) {
       throw;
     } catch (const TimeoutError&) {
@@ -325,7 +325,7 @@ class Evaluation {
       // Once for all nodes: threads share the counter.
       touched.stream->device().nodes_recorded.fetch_add(std::exchange(touched.nodes, 0),
                                                         std::memory_order_relaxed);
-      flush(*touched.stream);
+      submit_stream(*touched.stream, &StreamState::flush);
     }
   }
 

@@ -329,5 +329,40 @@ TEST(OperationOutputs, exist_although_nobody_asked_for_them) {
   EXPECT_EQ(made[0].nbytes(), 8_B);
 }
 
+// How many early submits were seen before each node of a chain was recorded. While nodes `hurried`
+// are recorded, every look at the clock finds that it is time to submit.
+std::vector<uint64_t> early_submits_before_each(int nodes, int hurried_from, int hurried_until) {
+  const Device device(hal::open_device("cpu").or_raise());
+  const SubmitLimits patient{.commands = 64, .time = std::chrono::hours(1)};
+  SubmitLimits hurried = patient;
+  hurried.time = {};
+  device.set_submit_limits(patient);
+  std::vector<uint64_t> seen;
+  Array x = zeros({4}, Dtype::float32, device);
+  eval(x);
+  const uint64_t before = device.stats().early_submits;
+  for (int i = 0; i < nodes; ++i) {
+    x = scripted(std::array{x}, {{4}, Dtype::float32}, [&, i](Encoder& encoder) {
+      seen.push_back(device.stats().early_submits - before);
+      device.set_submit_limits(i >= hurried_from && i < hurried_until ? hurried : patient);
+      encoder.copy(encoder.input(0), encoder.output(0));
+    });
+  }
+  eval(x);
+  return seen;
+}
+
+TEST(Encoder, a_submit_for_time_moves_no_other_cut) {
+  const auto cuts = [](const std::vector<uint64_t>& seen) {
+    std::vector<size_t> at;
+    for (size_t i = 1; i < seen.size(); ++i) {
+      if (seen[i] != seen[i - 1]) at.push_back(i);
+    }
+    return at;
+  };
+  EXPECT_THAT(cuts(early_submits_before_each(200, 0, 0)), ElementsAre(64, 128, 192));
+  EXPECT_THAT(cuts(early_submits_before_each(200, 20, 40)), ElementsAre(32, 64, 128, 192));
+}
+
 }  // namespace
 }  // namespace holdfast

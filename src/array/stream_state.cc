@@ -93,20 +93,29 @@ bool StreamState::count_recorded(uint32_t commands, Bytes bytes) noexcept {
   const uint32_t before = commands_.fetch_add(commands, std::memory_order_relaxed);
   const uint32_t now = before + commands;
   const uint64_t all = bytes_.fetch_add(bytes.value, std::memory_order_relaxed) + bytes.value;
-  if (now >= limits.commands || all >= limits.bytes.value) return true;
+  if (now >= limits.commands || all >= limits.bytes.value) {
+    start_count();
+    return true;
+  }
   if (before != 0 && before / kClockEvery == now / kClockEvery) return false;
   const int64_t time = sync::now().time_since_epoch().count();
-  if (before == 0) {
-    first_ns_.store(time, std::memory_order_relaxed);
+  if (before != 0 && time - first_ns_.load(std::memory_order_relaxed) < limits.time.count()) {
     return false;
   }
-  return time - first_ns_.load(std::memory_order_relaxed) >= limits.time.count();
+  first_ns_.store(time, std::memory_order_relaxed);
+  return before != 0;
 }
 
-void StreamState::flush() {
+void StreamState::start_count() noexcept {
   commands_.store(0, std::memory_order_relaxed);
   bytes_.store(0, std::memory_order_relaxed);
-  stream_->flush();
+}
+
+void StreamState::submit() { stream_->flush(); }
+
+void StreamState::flush() {
+  start_count();
+  submit();
 }
 
 }  // namespace holdfast::array

@@ -58,19 +58,25 @@ class StreamState final : public RefCounted {
   const Ref<runtime::Stream>& stream() const noexcept { return stream_; }
   Ref<StreamState> home() noexcept { return home_ ? home_ : Ref<StreamState>(this); }
 
-  // A node was recorded that writes this much; says whether it is time to submit.
+  // A node was recorded that writes this much; says whether it is time to submit. What it says for
+  // the sake of commands and bytes depends on nothing else, so a graph that is evaluated again is
+  // cut at the same nodes; a cut for the sake of time comes on top of those and moves none.
   bool count_recorded(uint32_t commands, Bytes bytes) noexcept;
   // Submits what was recorded. Raises what the device refused.
+  void submit();
+  // The same at the end of an evaluation: the next one is counted from here.
   void flush();
 
  private:
+  void start_count() noexcept;
+
   Ref<DeviceState> device_;
   Ref<StreamState> home_;
   Ref<runtime::Stream> stream_;
-  // Since the last submit that came from here; approximate where several tasks record.
+  // Since the last cut for their sake; approximate where several tasks record.
   std::atomic<uint32_t> commands_{0};
   std::atomic<uint64_t> bytes_{0};
-  std::atomic<int64_t> first_ns_{0};
+  std::atomic<int64_t> first_ns_{0};  // when the first command after the last cut was recorded
 };
 
 }  // namespace holdfast::array
