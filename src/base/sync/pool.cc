@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <deque>
 #include <vector>
 
 #include "holdfast/base/rounding.h"
@@ -19,15 +18,16 @@ struct Job {
   const std::function<void(uint64_t, uint64_t)>& body;
   uint64_t count;
   uint64_t grain;
+  uint64_t most_helpers;
   std::atomic<uint64_t> next{0};
-  unsigned inside = 0;  // helpers at work on it; guarded by State::mutex
+  uint64_t inside = 0;  // helpers at work on it; guarded by State::mutex
 
-  void work() {
-    for (;;) {
-      const uint64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
-      if (begin >= count) return;
-      body(begin, std::min(count, begin + grain));
-    }
+  // Whether there was a chunk to do.
+  bool work_once() {
+    const uint64_t begin = next.fetch_add(grain, std::memory_order_relaxed);
+    if (begin >= count) return false;
+    body(begin, std::min(count, begin + grain));
+    return true;
   }
   bool has_more() const { return next.load(std::memory_order_relaxed) < count; }
 };
@@ -38,10 +38,29 @@ struct WorkerPool::State {
   Mutex mutex;  // guards jobs, stopping, running and Job::inside
   Condition job_arrived;
   Condition helper_left;
-  std::deque<Job*> jobs HOLDFAST_GUARDED_BY(mutex);
+  std::vector<Job*> jobs HOLDFAST_GUARDED_BY(mutex);
+  std::atomic<size_t> job_count{0};  // of jobs; read without the mutex
   bool stopping HOLDFAST_GUARDED_BY(mutex) = false;
   unsigned running HOLDFAST_GUARDED_BY(mutex) = 0;  // calls of run()
   std::vector<Thread> threads;
+
+  void add(Job& job) HOLDFAST_REQUIRES(mutex) {
+    jobs.push_back(&job);
+    job_count.store(jobs.size(), std::memory_order_relaxed);
+  }
+  void remove(Job& job) HOLDFAST_REQUIRES(mutex) {
+    std::erase(jobs, &job);
+    job_count.store(jobs.size(), std::memory_order_relaxed);
+  }
+  // The job with fewest helpers of those that want another; null: there is none.
+  Job* neediest() const HOLDFAST_REQUIRES(mutex) {
+    Job* neediest = nullptr;
+    for (Job* const job : jobs) {
+      if (job->inside >= job->most_helpers || !job->has_more()) continue;
+      if (neediest == nullptr || job->inside < neediest->inside) neediest = job;
+    }
+    return neediest;
+  }
 
   void stop() {
     Lock lock(mutex);
@@ -58,21 +77,21 @@ struct WorkerPool::State {
   void help() {
     Lock lock(mutex);
     for (;;) {
+      Job* job = nullptr;
       job_arrived.wait(lock, [&] {
         mutex.assert_held();
-        return stopping || !jobs.empty();
+        job = neediest();
+        return stopping || job != nullptr;
       });
       if (stopping) return;
-      Job& job = *jobs.front();
-      if (!job.has_more()) {
-        jobs.pop_front();
-        continue;
-      }
-      ++job.inside;
+      ++job->inside;
+      const bool wants_more = neediest() != nullptr;
       lock.unlock();
-      job.work();
+      if (wants_more) job_arrived.notify_one();
+      while (job->work_once() && job_count.load(std::memory_order_relaxed) == 1) {
+      }
       lock.lock();
-      if (--job.inside == 0) helper_left.notify_all();
+      if (--job->inside == 0) helper_left.notify_all();
     }
   }
 };
@@ -96,20 +115,22 @@ unsigned WorkerPool::helpers() const noexcept {
 }
 
 void WorkerPool::run(uint64_t count, uint64_t grain,
-                     const std::function<void(uint64_t, uint64_t)>& body) {
+                     const std::function<void(uint64_t, uint64_t)>& body, uint64_t most_helpers) {
   grain = std::max<uint64_t>(grain, 1);
-  Job job{body, count, grain};
   const uint64_t chunks = ceil_div(count, grain);
-  const uint64_t wanted = std::min<uint64_t>(chunks > 0 ? chunks - 1 : 0, helpers());
+  const uint64_t wanted =
+      std::min<uint64_t>({chunks > 0 ? chunks - 1 : 0, helpers(), most_helpers});
+  Job job{body, count, grain, wanted};
   {
     Lock lock(state_->mutex);
     ++state_->running;
-    if (wanted > 0) state_->jobs.push_back(&job);
+    if (wanted > 0) state_->add(job);
   }
-  for (uint64_t i = 0; i < wanted; ++i) state_->job_arrived.notify_one();
-  job.work();
+  if (wanted > 0) state_->job_arrived.notify_one();
+  while (job.work_once()) {
+  }
   Lock lock(state_->mutex);
-  std::erase(state_->jobs, &job);
+  if (wanted > 0) state_->remove(job);
   state_->helper_left.wait(lock, [&] { return job.inside == 0; });
   if (--state_->running == 0) state_->helper_left.notify_all();
 }

@@ -20,10 +20,13 @@ class WorkerPool {
   unsigned helpers() const noexcept;
 
   // Calls body(begin, end) over chunks of at most `grain` that cover [0, count) exactly once, in no
-  // particular order, on the caller and the helpers; returns when all have returned. Writes made by
-  // the body are visible to the caller then. Thread-safe; calls from several threads share the
-  // helpers. The body must not throw.
-  void run(uint64_t count, uint64_t grain, const std::function<void(uint64_t, uint64_t)>& body);
+  // particular order, on the caller and at most `most_helpers` helpers; returns when all have
+  // returned. Writes made by the body are visible to the caller then. Thread-safe; calls from
+  // several threads share the helpers: after each chunk a helper goes to the call that has fewest.
+  // The body must not throw. Cost: a wake-up for each helper that is wanted, the first by the
+  // caller and each other one by the helper before it.
+  void run(uint64_t count, uint64_t grain, const std::function<void(uint64_t, uint64_t)>& body,
+           uint64_t most_helpers = UINT64_MAX);
 
  private:
   struct State;

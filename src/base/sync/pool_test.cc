@@ -142,6 +142,63 @@ TEST(WorkerPool, a_call_whose_helpers_are_busy_elsewhere_finishes_by_itself) {
   changed.notify_all();
 }
 
+TEST(WorkerPool, a_helper_leaves_a_long_call_for_one_that_has_none) {
+  WorkerPool pool("pool", 1);
+  Mutex mutex;  // guards the two below
+  Condition changed;
+  bool short_was_helped = false;
+  bool long_is_helped = false;
+  // The long call's chunks end as soon as they may: only its helper goes on to others.
+  Thread long_caller("long", [&] {
+    const void* const caller = this_task();
+    pool.run(300'000, 1, [&](uint64_t, uint64_t) {
+      Lock lock(mutex);
+      if (this_task() != caller) {
+        long_is_helped = true;
+        changed.notify_all();
+        return;
+      }
+      changed.wait_until(lock, patience(), [&] { return short_was_helped; });
+    });
+  });
+  {
+    Lock lock(mutex);
+    ASSERT_TRUE(changed.wait_until(lock, patience(), [&] { return long_is_helped; }));
+  }
+  const void* const caller = this_task();
+  pool.run(2, 1, [&](uint64_t, uint64_t) {
+    Lock lock(mutex);
+    if (this_task() != caller) {
+      short_was_helped = true;
+      changed.notify_all();
+      return;
+    }
+    EXPECT_TRUE(changed.wait_until(lock, patience(), [&] { return short_was_helped; }));
+  });
+}
+
+TEST(WorkerPool, no_more_helpers_come_than_are_wanted) {
+  WorkerPool pool("pool", 3);
+  const void* const caller = this_task();
+  for (int round = 0; round < 50; ++round) {
+    std::atomic<int> inside{0};
+    std::atomic<int> most{0};
+    std::atomic<int> foreign{0};
+    const auto body = [&](uint64_t, uint64_t) {
+      const int now = ++inside;
+      for (int before = most; now > before && !most.compare_exchange_weak(before, now);) {
+      }
+      if (this_task() != caller) ++foreign;
+      --inside;
+    };
+    pool.run(200, 1, body, 1);
+    EXPECT_LE(most, 2);
+    foreign = 0;
+    pool.run(20, 1, body, 0);
+    EXPECT_EQ(foreign, 0);
+  }
+}
+
 // In a process of its own, since what follows a destructor that did not wait is undefined.
 TEST(WorkerPoolDeathTest, its_destructor_waits_for_a_run_under_way) {
   const auto destroy_during_run = [] {

@@ -134,9 +134,11 @@ class ListRun {
       }
       return;
     }
+    // No more helpers than find that much work each, or many cores would be slower than few.
+    const uint64_t helpers = std::min<uint64_t>(pool_.helpers(), expected_ns / kWorthHelpingNs);
     // Each thread takes a few chunks, so that an uneven one does not keep the others waiting.
-    const uint64_t grain = std::max<uint64_t>(1, units / (4 * (uint64_t{pool_.helpers()} + 1)));
-    pool_.run(units, grain, [&](uint64_t begin, uint64_t end) {
+    const uint64_t grain = std::max<uint64_t>(1, units / (4 * (helpers + 1)));
+    const auto run_some = [&](uint64_t begin, uint64_t end) {
       for (Prepared& p : wave) {
         if (begin >= end || halted()) return;
         if (begin < p.units) {
@@ -147,7 +149,8 @@ class ListRun {
         begin -= p.units;
         end -= std::min(end, p.units);
       }
-    });
+    };
+    pool_.run(units, grain, run_some, helpers);
   }
 
   // Where a unit fails, `begin` is that unit.
