@@ -293,13 +293,13 @@ void NodeRecorder::launch(const Kernel& kernel, const Encoder::Launch& launch) {
       .keeps_outputs = has_written(launch.outputs),
       .label = node_->label(),
   };
-  const kernel::Variant* const variant = resolver_.find(device_->kernels, kernel, full);
-  if (variant == nullptr) looks_only_ = true;
+  const kernel::PreparedLaunch* const prepared = resolver_.find(device_->kernels, kernel, full);
+  if (prepared == nullptr) looks_only_ = true;
   if (looks_only_) return;
   for (const std::span<const Operand> written : {launch.outputs, launch.in_place}) {
     for (const Operand& o : written) check_writable(o);
   }
-  device_->kernels.launch(transaction(), kernel, full, *variant);
+  prepared->record(transaction(), kernel, full);
   ++commands_;
   for (const Operand& o : launch.outputs) count(o);
   for (const Operand& o : launch.in_place) count(o);

@@ -6,18 +6,22 @@
 namespace holdfast::kernel {
 namespace {
 
-constexpr size_t kRemembered = 4;
+constexpr size_t kRemembered = 8;
 
 }  // namespace
 
-const Variant* Resolver::find(KernelRuntime& kernels, const Kernel& kernel, const Launch& launch) {
-  Entry entry{&kernels, kernel.id(), kernels.key(kernel, launch)};
+const PreparedLaunch* Resolver::find(KernelRuntime& kernels, const Kernel& kernel,
+                                     const Launch& launch) {
+  kernels.check_usable();
+  LaunchForm form(kernel, launch);
   for (size_t i = 0; i < found_.size(); ++i) {
-    if (found_[i].entry != entry) continue;
-    if (i != 0) std::swap(found_[i], found_[0]);
-    return found_[0].variant.get();
+    if (found_[i]->kernels != &kernels || found_[i]->form != form) continue;
+    if (i != 0) std::rotate(found_.begin(), found_.begin() + i, found_.begin() + i + 1);
+    return &found_[0]->launch;
   }
-  const auto held = std::ranges::find(held_, entry, &Found::entry);
+  const CheckedArguments checked(kernel, launch, kernels.device_->info());
+  Entry entry{&kernels, kernel.id(), kernels.key(kernel, launch)};
+  const auto held = std::ranges::find(held_, entry, &Held::entry);
   Ref<const Variant> variant =
       held != held_.end() ? held->variant : kernels.cache().find(entry.kernel, entry.signature);
   if (!variant) {
@@ -29,9 +33,11 @@ const Variant* Resolver::find(KernelRuntime& kernels, const Kernel& kernel, cons
     }
     return nullptr;
   }
+  auto found = std::make_unique<Found>(
+      Found{&kernels, std::move(form),
+            PreparedLaunch(kernel, launch, checked, std::move(variant), *kernels.target_)});
   if (found_.size() == kRemembered) found_.pop_back();
-  found_.insert(found_.begin(), {std::move(entry), std::move(variant)});
-  return found_[0].variant.get();
+  return &(*found_.insert(found_.begin(), std::move(found)))->launch;
 }
 
 void Resolver::forget() noexcept {

@@ -1,14 +1,16 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 #include <vector>
 
 #include "holdfast/kernel/cache/variant_cache.h"
 #include "holdfast/kernel/launch.h"
+#include "holdfast/kernel/prepared_launch.h"
 
 namespace holdfast::kernel {
 
-// Finds the variants of launches, and compiles those that are missing, many at a time. It knows
+// Finds what launches record, and compiles the variants that are missing, many at a time. It knows
 // what it found last, and which compiles failed: these it does not try again. Belongs to one task.
 class Resolver {
  public:
@@ -16,10 +18,11 @@ class Resolver {
   Resolver(const Resolver&) = delete;
   Resolver& operator=(const Resolver&) = delete;
 
-  // The variant of the launch, whose arguments need no memory yet; null where it is not compiled,
-  // and then it is noted. Valid until the next call. UsageError for arguments of another count, and
-  // in a forked process.
-  const Variant* find(KernelRuntime& kernels, const Kernel& kernel, const Launch& launch);
+  // What the launch records, whose arguments need no memory yet; null where its variant is not
+  // compiled, and then it is noted. Valid until the next call. UsageError for arguments that no
+  // launch of the kernel can have, and in a forked process. Cost, for a form that was found lately:
+  // to compare its words.
+  const PreparedLaunch* find(KernelRuntime& kernels, const Kernel& kernel, const Launch& launch);
 
   // How much was noted since forget() or resolve().
   size_t missing() const noexcept { return noted_.size(); }
@@ -56,6 +59,11 @@ class Resolver {
     friend bool operator==(const Entry&, const Entry&) = default;
   };
   struct Found {
+    KernelRuntime* kernels = nullptr;
+    LaunchForm form;
+    PreparedLaunch launch;
+  };
+  struct Held {
     Entry entry;
     Ref<const Variant> variant;
   };
@@ -70,8 +78,8 @@ class Resolver {
   Failure known_failure(const Entry& entry) const;
   void compile_ahead();
 
-  std::vector<Found> found_;  // newest first: a graph is often made of few kernels
-  std::vector<Found> held_;
+  std::vector<std::unique_ptr<Found>> found_;  // newest first: a graph often repeats a few forms
+  std::vector<Held> held_;
   std::vector<Noted> noted_;
   size_t promising_ = 0;  // of noted_: not known to fail
   size_t most_ = kMostAhead;

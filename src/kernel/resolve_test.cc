@@ -33,7 +33,7 @@ class ResolverTest : public ::testing::Test {
     return {rig_.context, {.limits = {.variants = most}, .target = target_, .disk = nullptr}};
   }
   // Whether the variant of N is there.
-  const Variant* find(KernelRuntime& kernels, int64_t n) {
+  const PreparedLaunch* find(KernelRuntime& kernels, int64_t n) {
     const std::array<int64_t, 1> shape{1};
     const std::array inputs{ArrayRef({}, Dtype::float32, shape)};
     const std::array outputs{ArrayRef({}, Dtype::float32, shape)};

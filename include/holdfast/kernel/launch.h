@@ -13,6 +13,7 @@
 #include "holdfast/runtime/stream.h"
 
 namespace holdfast::kernel {
+class PreparedLaunch;
 class Resolver;
 class SignatureKey;
 class Variant;
@@ -76,23 +77,21 @@ class KernelRuntime {
   void clear();
   void set_limits(CacheLimits limits);
 
-  // For other parts of Holdfast, which may compile and record at different times; see Resolver.
-  // `variant` must be the launch's own.
-  void launch(runtime::Transaction& transaction, const Kernel& kernel, const Launch& launch,
-              const Variant& variant);
-  // Only compiles, and returns the variant that the launch would use.
+  // For other parts of Holdfast. Only compiles, and returns the variant that the launch would use;
+  // its arguments need no memory.
   Ref<const Variant> prepare(const Kernel& kernel, const Launch& launch);
   VariantCache& cache() noexcept { return *cache_; }
 
  private:
   friend class Resolver;
-  // The launch's key in cache(). UsageError for a wrong number of arguments.
+  // Compiles what is missing.
+  PreparedLaunch prepared(const Kernel& kernel, const Launch& launch, bool has_memory);
+  // The key in cache() of a launch with the right number of arguments.
   SignatureKey key(const Kernel& kernel, const Launch& launch) const;
   // What cache().get() takes. Keeps nothing of the launch.
   std::function<Result<CompileJob>()> job_maker(const Kernel& kernel, const Launch& launch);
   Result<CompileJob> make_job(const Kernel& kernel, const CallSignature& signature) const;
   void check_usable() const;
-  Ref<const Variant> variant_for(const Kernel& kernel, const Launch& launch);
   void note_unused(const Kernel& kernel, const std::string& constant) const;
 
   Ref<hal::Device> device_;
