@@ -93,11 +93,11 @@ ARRAY_SCENARIO(mlx_3078_threads_build_on_each_others_arrays) {
       }));
     }
   }
-  const auto end = row.lock();
-  EXPECT_THAT(end->last.to_vector<float>(), Each(end->value));
+  const Row end = *row.lock();
+  EXPECT_THAT(end.last.to_vector<float>(), Each(end.value));
   if (world.has_faults()) return;
   const Stats stats = rig.stats();
-  EXPECT_EQ(end->value, static_cast<float>(1 + threads * rounds));
+  EXPECT_EQ(end.value, static_cast<float>(1 + threads * rounds));
   EXPECT_EQ(stats.nodes_recorded, 1 + 2 * threads * rounds);
   EXPECT_EQ(stats.donated + stats.hidden_copies, threads * rounds);
 }

@@ -12,9 +12,14 @@
 namespace holdfast::sync {
 namespace {
 
-constexpr const char* kNames[] = {"a lock of retirement", "a recorder's lock",
-                                  "a history's lock",     "the lock of a queue's lists",
-                                  "the allocator's lock", "a lock that is taken last"};
+constexpr const char* kNames[] = {"a caller's lock",
+                                  "a lock of retirement",
+                                  "a recorder's lock",
+                                  "a history's lock",
+                                  "the lock of a queue's lists",
+                                  "the allocator's lock",
+                                  "a lock that is taken alone",
+                                  "the lock of a device's loss"};
 
 // A bit for each order, and for each place of those that have places.
 constinit const TaskLocalPointer<void> held_orders;
@@ -45,6 +50,7 @@ bool is_ablated() noexcept { return ablated(Ablation::lock_held_while_holds_drop
 }  // namespace
 
 void check_and_note_taken(LockRank rank, const std::source_location& where) noexcept {
+  if (rank.order == LockOrder::unchecked) return;
   const uint64_t orders = bits(held_orders);
   const uint64_t later = orders & ~(order_bit(rank) - 1);  // the same one included
   const bool ascends =
@@ -57,6 +63,7 @@ void check_and_note_taken(LockRank rank, const std::source_location& where) noex
 }
 
 void note_given(LockRank rank) noexcept {
+  if (rank.order == LockOrder::unchecked) return;
   if (has_places(rank)) {
     set_bits(held_places, bits(held_places) & ~bit(rank.place));
     if (bits(held_places) != 0) return;

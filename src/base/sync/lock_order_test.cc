@@ -22,20 +22,20 @@ class LockOrderTest : public ::testing::Test {
 
   Mutex recorder_{LockOrder::recorder};
   Mutex allocator_{LockOrder::allocator};
-  Mutex last_;
-  Mutex also_last_;
+  Mutex alone_;
+  Mutex also_alone_;
 };
 
 TEST_F(LockOrderTest, later_locks_may_be_taken_and_taken_again) {
   for (int i = 0; i < 2; ++i) {
     const Lock first(recorder_);
     const Lock second(allocator_);
-    const Lock third(last_);
+    const Lock third(alone_);
   }
-  Lock last(last_);
-  last.unlock();
+  Lock alone(alone_);
+  alone.unlock();
   const Lock earlier(allocator_);
-  last.lock();
+  alone.lock();
 }
 
 TEST_F(LockOrderTest, an_earlier_lock_after_a_later_one_ends_the_process_and_names_both) {
@@ -50,10 +50,10 @@ TEST_F(LockOrderTest, an_earlier_lock_after_a_later_one_ends_the_process_and_nam
 TEST_F(LockOrderTest, two_of_one_order_end_the_process) {
   EXPECT_DEATH(
       {
-        const Lock one(last_);
-        const Lock other(also_last_);
+        const Lock one(alone_);
+        const Lock other(also_alone_);
       },
-      "takes a lock that is taken last .* while the task holds a lock that is taken last");
+      "takes a lock that is taken alone .* while the task holds a lock that is taken alone");
 }
 
 TEST_F(LockOrderTest, histories_may_be_taken_together_by_ascending_place) {
@@ -89,7 +89,7 @@ TEST_F(LockOrderTest, a_wait_for_a_change_with_another_lock_held_ends_the_proces
   EXPECT_DEATH(
       {
         const Lock other(allocator_);
-        Lock lock(last_);
+        Lock lock(alone_);
         changed.wait(lock, [] { return true; });
       },
       "waits for a change under .* while the task holds the allocator's lock");

@@ -196,8 +196,9 @@ class CudaCore final : public GpuCore {
   size_t counters_cut_ HOLDFAST_GUARDED_BY(counters_mutex_) = 0;  // of the last block
   std::deque<Counter> spare_counters_ HOLDFAST_GUARDED_BY(counters_mutex_);
 
-  mutable sync::Mutex loss_mutex_;  // held while what ended the device is put into words
-  sync::LeafMutex pinned_mutex_;    // guards kept_pinned_
+  // Held while what ended the device is put into words.
+  mutable sync::Mutex loss_mutex_{sync::LockOrder::loss};
+  sync::LeafMutex pinned_mutex_;  // guards kept_pinned_
   std::vector<Memory> kept_pinned_ HOLDFAST_GUARDED_BY(pinned_mutex_);
 };
 

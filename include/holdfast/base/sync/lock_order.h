@@ -7,21 +7,25 @@
 
 namespace holdfast::sync {
 
-// The order in which a task takes locks: each comes after those that the task holds. So no two
-// tasks can wait for each other. docs/architecture.md says what each one guards.
+// The order in which a task takes locks: each comes after those that the task holds, so no two
+// tasks can wait for each other. A LeafMutex comes after all. docs/architecture.md says what each
+// one guards.
 enum class LockOrder : uint8_t {
+  outermost,  // held by whoever calls the library: tests
   retirement,
   recorder,
   history,    // several at a time, by ascending place
   in_flight,  // a queue's lists
   allocator,
-  last  // nothing but a LeafMutex is taken while it is held: most mutexes
+  alone,     // most mutexes: nothing but a loss is taken while one is held
+  loss,      // what ended a device; whoever meets the end takes it, whatever else is held
+  unchecked  // for tests of what a wrong order does
 };
 
 // Which mutex it is, for the check below. A place tells apart those of one order that a task may
 // hold together.
 struct LockRank {
-  LockOrder order = LockOrder::last;
+  LockOrder order = LockOrder::alone;
   uint8_t place = 0;  // below 64
 };
 
