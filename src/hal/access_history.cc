@@ -236,12 +236,10 @@ Failure AccessHistory::poison(ByteRange range) const {
   return {};
 }
 
-Frontier AccessHistory::frontier() const {
-  Frontier all;
-  for (const Entry& writer : writers_) all.add(writer.ticket);
-  for (const Entry& reader : readers_) all.add(reader.ticket);
-  all.add(others_);
-  return all;
+void AccessHistory::add_to(Frontier& frontier) const {
+  for (const Entry& writer : writers_) frontier.add(writer.ticket);
+  for (const Entry& reader : readers_) frontier.add(reader.ticket);
+  frontier.add(others_);
 }
 
 void AccessHistory::end_host_access(const HostAccess& access) {

@@ -79,6 +79,10 @@ Failure Ticket::failure_of(ResourceId allocation, ByteRange range) const {
 
 void Frontier::add(const Ref<Ticket>& ticket) {
   if (ticket->is_over()) return;
+  if (tickets_.empty()) {
+    tickets_.push_back(ticket);
+    return;
+  }
   // A submitted list vouches for the earlier ones of its lane; an open one may yet be abandoned and
   // vouches for nobody.
   ListId vouching = ticket->state() == TicketState::submitted ? ticket->list() : ListId{};

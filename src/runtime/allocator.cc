@@ -249,12 +249,11 @@ struct Allocator::State {
     return memory_limit ? std::min(memory_limit, device_limit) : device_limit;
   }
 
-  // A range on its way to a new life, and what is left of the one before.
+  // A range on its way to a new life. What is left of the one before is in the node still, which
+  // belongs to whoever makes the Allocation.
   struct Chosen {
     RangeNode* node;
-    hal::ResourceId ended{};
-    hal::Frontier frontier{};
-    hal::LastUse last_use{};
+    hal::ResourceId ended{};  // none: the range had no life that anybody waits for
   };
 
   Chosen give_out(RangeNode& node) HOLDFAST_REQUIRES(mutex) {
@@ -270,22 +269,22 @@ struct Allocator::State {
   }
 
   // Who has the range from now on. Without the lock: nobody else knows the range.
-  static Ref<hal::Allocation> make_allocation(Chosen chosen, Request& request) {
+  static Ref<hal::Allocation> make_allocation(const Chosen& chosen, Request& request) {
     RangeNode& node = *chosen.node;
     auto allocation =
         make_ref<hal::Allocation>(node.block->buffer, ByteRange{node.range.offset, request.size},
                                   std::move(request.name), &node, request.site);
     allocation->set_made_for(request.lane);
     if (chosen.ended && !ablated(Ablation::cross_queue_reuse_unordered)) {
-      allocation->history().set_earlier_life(std::move(chosen.frontier));
-      allocation->set_earlier_life(chosen.last_use);
+      allocation->history().set_earlier_life(std::move(node.frontier));
+      allocation->set_earlier_life(node.last_use);
     }
+    node.frontier.clear();
     node.allocation.store(allocation.get(), std::memory_order_release);
     return allocation;
   }
-  static Given make_given(Chosen chosen, Request& request) {
-    const hal::ResourceId ended = chosen.ended;
-    return {make_allocation(std::move(chosen), request), ended, {}};
+  static Given make_given(const Chosen& chosen, Request& request) {
+    return {make_allocation(chosen, request), chosen.ended, {}};
   }
 };
 
@@ -335,9 +334,6 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
     deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
     chosen = s.give_out(node);
     chosen->ended = node.dead_id;
-    chosen->last_use = node.last_use;
-    chosen->frontier = std::move(node.frontier);
-    node.frontier.clear();
     ++s.stats.reused_in_order;
   };
 
@@ -359,7 +355,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   }
   if (chosen) {
     lock.unlock();
-    return State::make_given(std::move(*chosen), request);
+    return State::make_given(*chosen, request);
   }
 
   // A new block, sized by what is in use, or by the request where the limit leaves no more.
@@ -393,7 +389,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
     RangeNode* freed = s.closed ? nullptr : kind.pool.take(bytes);
     if (freed != nullptr) chosen = s.give_out(*freed);
     lock.unlock();  // a buffer that came too late is dropped without it
-    if (chosen) return State::make_given(std::move(*chosen), request);
+    if (chosen) return State::make_given(*chosen, request);
     return {nullptr, {}, created.failure()};
   }
   auto block = std::make_unique<Block>();
@@ -407,7 +403,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
   if (node == nullptr) return {};
   chosen = s.give_out(*node);
   lock.unlock();
-  return State::make_given(std::move(*chosen), request);
+  return State::make_given(*chosen, request);
 }
 
 bool Allocator::has_room_for_an_import() const {
@@ -460,16 +456,17 @@ Result<Ref<hal::Allocation>> Allocator::import(hal::ExternalMemory memory) {
   kind.blocks.push_back(std::move(block));
   State::Chosen chosen = s.give_out(*node);
   lock.unlock();
-  return State::make_allocation(std::move(chosen), request);
+  return State::make_allocation(chosen, request);
 }
 
 void Allocator::range_died(hal::Allocation& allocation) noexcept {
   State& s = *state_;
   // In a forked child another thread may have held the lock for ever.
   if (s.fork_generation != sync::fork_generation()) return;
-  hal::Frontier frontier = allocation.history().frontier();
-  const hal::LastUse last_use = last_use_for_next_life(allocation, frontier);
+  // Of a living range's node these are nobody else's.
   RangeNode& node = *static_cast<RangeNode*>(allocation.range_tag());
+  allocation.history().add_to(node.frontier);
+  node.last_use = last_use_for_next_life(allocation, node.frontier);
   std::string name = allocation.name();
   Garbage garbage;
   sync::Lock lock(s.mutex);
@@ -479,16 +476,15 @@ void Allocator::range_died(hal::Allocation& allocation) noexcept {
     s.own_live.fetch_sub(node.range.length.value, std::memory_order_relaxed);
   }
   --s.stats.live_objects;
-  if (frontier.is_over() || s.closed || ablated(Ablation::range_recycled_at_death)) {
+  if (node.frontier.is_over() || s.closed || ablated(Ablation::range_recycled_at_death)) {
+    node.frontier.clear();
     s.release(node, garbage);
     lock.unlock();
     return;
   }
   node.state = RangeNode::State::deferred;
-  node.last_use = last_use;
   node.dead_id = allocation.id();
   node.dead_name.swap(name);
-  node.frontier = std::move(frontier);
   attach(node, **node.frontier.begin());
   const hal::LaneId lane = only_lane(node.frontier);
   node.lane = {};

@@ -75,8 +75,13 @@ class AccessHistory {
   // since. Everything else that a failed list wrote is good.
   Failure poison(ByteRange range) const;
 
-  // All Tickets that are not over.
-  Frontier frontier() const;
+  // Adds all Tickets that are not over.
+  void add_to(Frontier& frontier) const;
+  Frontier frontier() const {
+    Frontier all;
+    add_to(all);
+    return all;
+  }
   // The range had an earlier life that these Tickets may still touch.
   void set_earlier_life(Frontier frontier) noexcept { others_ = std::move(frontier); }
 
