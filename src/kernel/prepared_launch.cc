@@ -6,6 +6,7 @@
 #include <cstring>
 #include <type_traits>
 
+#include "holdfast/base/rounding.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/kernel/refusals.h"
 
@@ -154,49 +155,54 @@ void check_memory_of(const Kernel& kernel, const Launch& launch, const Arrays& a
 
 uint64_t packed(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
 
+constexpr size_t kWordsOfCall = 6;
+// Of a text with its length.
+size_t words_for(std::string_view text) { return 1 + ceil_div(text.size(), sizeof(uint64_t)); }
+uint64_t* put(uint64_t* at, std::string_view text) {
+  uint64_t* const end = at + words_for(text);
+  end[-1] = 0;
+  *at = text.size();
+  std::memcpy(at + 1, text.data(), text.size());
+  return end;
+}
+
 }  // namespace
 
-LaunchForm::LaunchForm(const Kernel& kernel, const Launch& launch) {
-  words_.push_back(kernel.id().value);
-  words_.push_back(launch.inputs.size() | launch.in_place.size() << 20 |
-                   launch.outputs.size() << 40 | uint64_t{launch.keeps_outputs} << 60);
-  words_.push_back(packed(launch.grid.x, launch.grid.y));
-  words_.push_back(packed(launch.grid.z, launch.threadgroup.x));
-  words_.push_back(packed(launch.threadgroup.y, launch.threadgroup.z));
-  words_.push_back(launch.work_per_thread);
-  add(launch.inputs);
-  add(launch.in_place);
-  add(launch.outputs);
-  words_.push_back(launch.constants.size());
-  for (const Constant& constant : launch.constants) {
-    add(constant.name);
-    words_.push_back(constant.value.index());
-    words_.push_back(
-        std::visit([](const auto& value) { return static_cast<uint64_t>(value); }, constant.value));
+void LaunchForm::assign(const Kernel& kernel, const Launch& launch) {
+  size_t count = kWordsOfCall + launch.params.size() + 2 * launch.constants.size();
+  for (const auto arrays : {launch.inputs, launch.in_place, launch.outputs}) {
+    for (const ArrayRef& a : arrays) count += 2 + a.shape.size() + a.strides.size();
   }
-  for (const Param& param : launch.params) {
-    add(param.name);
-    words_.push_back(static_cast<uint64_t>(param.value.dtype));
-  }
-}
+  for (const Constant& constant : launch.constants) count += words_for(constant.name);
+  for (const Param& param : launch.params) count += words_for(param.name);
+  words_.resize(count, boost::container::default_init);
 
-void LaunchForm::add(std::span<const ArrayRef> arrays) {
-  for (const ArrayRef& array : arrays) {
-    words_.push_back(static_cast<uint64_t>(array.dtype) | array.shape.size() << 8 |
-                     array.strides.size() << 32);
-    words_.push_back(array.offset.value);
-    for (const auto lengths : {array.shape, array.strides}) {
-      for (const int64_t length : lengths) words_.push_back(static_cast<uint64_t>(length));
+  uint64_t* at = words_.data();
+  *at++ = kernel.id().value;
+  *at++ = launch.inputs.size() | launch.in_place.size() << 20 | launch.outputs.size() << 40 |
+          uint64_t{launch.keeps_outputs} << 60;
+  *at++ = packed(launch.grid.x, launch.grid.y);
+  *at++ = packed(launch.grid.z, launch.threadgroup.x);
+  *at++ = packed(launch.threadgroup.y, launch.threadgroup.z);
+  *at++ = packed(launch.work_per_thread, static_cast<uint32_t>(launch.constants.size()));
+  for (const auto arrays : {launch.inputs, launch.in_place, launch.outputs}) {
+    for (const ArrayRef& array : arrays) {
+      *at++ =
+          static_cast<uint64_t>(array.dtype) | array.shape.size() << 8 | array.strides.size() << 32;
+      *at++ = array.offset.value;
+      for (const int64_t length : array.shape) *at++ = static_cast<uint64_t>(length);
+      for (const int64_t stride : array.strides) *at++ = static_cast<uint64_t>(stride);
     }
   }
-}
-
-void LaunchForm::add(std::string_view text) {
-  words_.push_back(text.size());
-  for (size_t i = 0; i < text.size(); i += sizeof(uint64_t)) {
-    uint64_t word = 0;
-    std::memcpy(&word, text.data() + i, std::min(sizeof(word), text.size() - i));
-    words_.push_back(word);
+  for (const Constant& constant : launch.constants) {
+    at = put(at, constant.name);
+    *at++ = constant.value.index();
+    *at++ =
+        std::visit([](const auto& value) { return static_cast<uint64_t>(value); }, constant.value);
+  }
+  for (const Param& param : launch.params) {
+    at = put(at, param.name);
+    *at++ = static_cast<uint64_t>(param.value.dtype);
   }
 }
 

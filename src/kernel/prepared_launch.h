@@ -3,6 +3,7 @@
 #include <array>
 #include <boost/container/small_vector.hpp>
 #include <cstdint>
+#include <cstring>
 #include <span>
 
 #include "holdfast/kernel/cache/variant_cache.h"
@@ -16,16 +17,14 @@ namespace holdfast::kernel {
 class LaunchForm {
  public:
   LaunchForm() = default;
-  // Cost: a few words for each argument.
-  LaunchForm(const Kernel& kernel, const Launch& launch);
+  // Becomes the form of this launch. Cost: a few words for each argument.
+  void assign(const Kernel& kernel, const Launch& launch);
   friend bool operator==(const LaunchForm& a, const LaunchForm& b) noexcept {
-    return a.words_ == b.words_;
+    return a.words_.size() == b.words_.size() &&
+           std::memcmp(a.words_.data(), b.words_.data(), a.words_.size() * sizeof(uint64_t)) == 0;
   }
 
  private:
-  void add(std::span<const ArrayRef> arrays);
-  void add(std::string_view text);
-
   boost::container::small_vector<uint64_t, 64> words_;
 };
 

@@ -78,6 +78,7 @@ class Resolver {
   Failure known_failure(const Entry& entry) const;
   void compile_ahead();
 
+  LaunchForm form_;                            // of the launch that is looked for
   std::vector<std::unique_ptr<Found>> found_;  // newest first: a graph often repeats a few forms
   std::vector<Held> held_;
   std::vector<Noted> noted_;
