@@ -239,32 +239,35 @@ set_tests_properties(RuntimeScenario.all_on_a_discrete_vulkan_device PROPERTIES 
   ENVIRONMENT "${holdfast_test_environment};HOLDFAST_TEST_DISCRETE=1" TIMEOUT ${holdfast_test_timeout})
 
 # Once more with the Khronos validation layers, whose every message fails its test: each program in
-# one process, since loading driver and layers takes longer than most tests. Layers.queue_submit_*
-# also look across submissions, which the layers can do for one queue; they are nightly, since they
-# take as long as the others together and repeat most of them.
+# one process, since loading driver and layers takes longer than most tests. Only what calls Vulkan
+# differently is quick: a device that wraps another makes the same calls, and Layers.wrapped_* are
+# nightly. So are Layers.queue_submit_*, which also look across submissions, as the layers can for
+# one queue.
 if(NOT HOLDFAST_SANITIZE)
   set(queue_submit_checks "VK_LAYER_ENABLES=VALIDATION_CHECK_ENABLE_SYNCHRONIZATION_VALIDATION_QUEUE_SUBMIT\
 :VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT")
-  # holdfast_add_layers_test(<name> <target> <filter>)
-  function(holdfast_add_layers_test name target filter)
-    foreach(kind "" queue_submit_)
-      set(environment ${holdfast_test_environment} HOLDFAST_VULKAN_LAYERS=1)
-      set(label quick)
-      if(kind)
-        set(label nightly)
-        list(APPEND environment HOLDFAST_TEST_QUEUES=1 "${queue_submit_checks}")
-        # The layers remember every submission: ten thousand of them take minutes.
-        string(APPEND filter ":*ten_thousand_*/validate_adversary_vulkan")
-      endif()
-      add_test(NAME Layers.${kind}${name} COMMAND ${target} "--gtest_filter=${filter}")
-      set_tests_properties(Layers.${kind}${name} PROPERTIES LABELS ${label}
-        ENVIRONMENT "${environment}" TIMEOUT ${holdfast_test_timeout})
-    endforeach()
+  # holdfast_add_layers_test(<name> <target> <filter> <label> [<variable>...])
+  function(holdfast_add_layers_test name target filter label)
+    add_test(NAME Layers.${name} COMMAND ${target} "--gtest_filter=${filter}")
+    set_tests_properties(Layers.${name} PROPERTIES LABELS ${label} TIMEOUT ${holdfast_test_timeout}
+      ENVIRONMENT "${holdfast_test_environment};HOLDFAST_VULKAN_LAYERS=1;${ARGN}")
   endfunction()
-  holdfast_add_layers_test(cts holdfast_cts "*ulkan*-*nightly*")
+  holdfast_add_layers_test(cts holdfast_cts "*/vulkan*-*nightly*" quick)
   holdfast_add_layers_test(scenarios holdfast_scenarios
-    "RuntimeScenario.*vulkan*:*VulkanHazards*-*nightly*")
-  holdfast_add_layers_test(random_programs holdfast_scenarios "RandomPrograms*vulkan*-*nightly*")
+    "RuntimeScenario.*vulkan_plain:*VulkanHazards*-*nightly*" quick)
+  holdfast_add_layers_test(random_programs holdfast_scenarios "RandomPrograms*vulkan*-*nightly*" quick)
+  set(wrapped_cts "*/validate*vulkan*-*nightly*")
+  set(wrapped_scenarios "RuntimeScenario.*vulkan_validate:RuntimeScenario.*vulkan_adversary-*nightly*")
+  holdfast_add_layers_test(wrapped_cts holdfast_cts "${wrapped_cts}" nightly)
+  holdfast_add_layers_test(wrapped_scenarios holdfast_scenarios "${wrapped_scenarios}" nightly)
+  # The layers remember every submission: ten thousand of them take minutes.
+  set(queue_submit_environment HOLDFAST_TEST_QUEUES=1 "${queue_submit_checks}")
+  holdfast_add_layers_test(queue_submit_cts holdfast_cts
+    "*ulkan*-*nightly*:*ten_thousand_*/validate_adversary_vulkan" nightly ${queue_submit_environment})
+  holdfast_add_layers_test(queue_submit_scenarios holdfast_scenarios
+    "RuntimeScenario.*vulkan*:*VulkanHazards*-*nightly*" nightly ${queue_submit_environment})
+  holdfast_add_layers_test(queue_submit_random_programs holdfast_scenarios
+    "RandomPrograms*vulkan*-*nightly*" nightly ${queue_submit_environment})
 endif()
 
 # What only a whole process can show (leaving main, fork): each file is a program that exits with 0.

@@ -64,7 +64,7 @@ const Kernel& broken() {
 }
 
 // Instrumented, fewer show the same: no stack holds a frame for each.
-const int kMillion = testing::is_shortened() ? 30'000 : has_sanitizer() ? 100'000 : 1'000'000;
+const int kMillion = testing::is_shortened() ? 10'000 : has_sanitizer() ? 100'000 : 1'000'000;
 
 TEST(Eval, nothing_is_computed_before_somebody_asks) {
   const Array x(std::vector<float>{1, 2, 3});

@@ -2,6 +2,7 @@
 // under validate and under the adversary.
 
 #include "holdfast/kernel/scenarios/kernel_rig_test.h"
+#include "holdfast/testing/effort.h"
 #include "workloads/fused_layer_norm.h"
 #include "workloads/paroquant.h"
 
@@ -12,8 +13,11 @@ using kernel::Dtype;
 using kernel::KernelRig;
 using testing::World;
 
-// A schedule takes as long as its kernels: small ones show the same races.
-bool small(const World& world) { return world.mode() == World::Mode::adversary; }
+// A schedule takes as long as its kernels: small ones show the same races, and sanitizers the same
+// accesses.
+bool small(const World& world) {
+  return world.mode() == World::Mode::adversary || testing::is_shortened();
+}
 
 void check_layers(World& world, FusedLayerNorm options) {
   KernelRig rig(world);
