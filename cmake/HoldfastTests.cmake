@@ -130,7 +130,11 @@ if(HOLDFAST_SANITIZE MATCHES "thread" AND NOT HOLDFAST_SANITIZE_ALL)
     "|base/(bytes|env|error|hash|id|range_set|checked_file)_test"
     "|kernel/(generate/|language|dtype|float16|names)|kernel/(definition|signature|diagnostics)_test"
     "|kernel/targets/(cuda/|vulkan/|cpu/(cpp_diagnostics|cpu_text|generated_on_cpu))"
-    "|hal/vulkan/spirv|runtime/(hazards|range_pool|options)_test")
+    "|kernel/(native|cache/(ablations|content_key|signature_key))_test|kernel/targets/toy_target"
+    "|hal/(vulkan/spirv|validate/validation_model|vulkan/vulkan_memory_types)"
+    "|hal/(access_history|access_history_failure|allocation|command_list|damage|devices|list_damage)_test"
+    "|hal/cuda/(cuda_graph_ablations|cuda_refusals)_test"
+    "|runtime/(hazards|misuse|options|range_pool)_test")
 endif()
 
 # holdfast_add_test(<target> <library> [<source>...]): every test, except for those that GoogleTest's

@@ -12,14 +12,10 @@
 namespace holdfast::sync {
 namespace {
 
-constexpr const char* kNames[] = {"a caller's lock",
-                                  "a lock of retirement",
-                                  "a recorder's lock",
-                                  "a history's lock",
-                                  "the lock of a queue's lists",
-                                  "the allocator's lock",
-                                  "a lock that is taken alone",
-                                  "the lock of a device's loss"};
+constexpr const char* kNames[] = {
+    "a caller's lock",   "a lock of retirement",        "a recorder's lock",
+    "a history's lock",  "the lock of a queue's lists", "the allocator's lock",
+    "a profiler's lock", "a lock that is taken alone",  "the lock of a device's loss"};
 
 // A bit for each order, and for each place of those that have places.
 constinit const TaskLocalPointer<void> held_orders;

@@ -43,7 +43,7 @@ class CudaProfiler {
     std::vector<Timed> timed;
   };
   KernelProfile profile_;
-  sync::Mutex mutex_;  // guards both
+  sync::Mutex mutex_{sync::LockOrder::profiler};  // guards both
   std::vector<Pending> pending_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<cu::CUevent> spare_ HOLDFAST_GUARDED_BY(mutex_);
 };

@@ -55,7 +55,7 @@ class VulkanProfiler {
   void read(const VulkanCore& core, const Recording& recording);
 
   KernelProfile profile_;
-  sync::Mutex mutex_;  // guards both
+  sync::Mutex mutex_{sync::LockOrder::profiler};  // guards both
   std::vector<Pending> pending_ HOLDFAST_GUARDED_BY(mutex_);
   std::vector<VkQueryPool> spare_ HOLDFAST_GUARDED_BY(mutex_);
 };

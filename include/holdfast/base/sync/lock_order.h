@@ -17,6 +17,7 @@ enum class LockOrder : uint8_t {
   history,    // several at a time, by ascending place
   in_flight,  // a queue's lists
   allocator,
+  profiler,  // a GPU's; below it is the profile that it adds to
   alone,     // most mutexes: nothing but a loss is taken while one is held
   loss,      // what ended a device; whoever meets the end takes it, whatever else is held
   unchecked  // for tests of what a wrong order does
