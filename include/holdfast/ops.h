@@ -2,6 +2,8 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -118,20 +120,31 @@ Array where(const Array& condition, const Term& a, const Term& b, const On& on =
 Array astype(const Array& a, Dtype dtype, const On& on = {});
 
 // Reductions; over all axes if none are given. Sums of bool, int8 and int16 are int32; sums of
-// uint8 and uint16 are uint32. Two-byte floats are summed in float32. Over no elements, sum is 0,
-// mean is NaN, and max, min and argmax raise UsageError. If any element is NaN, max and min are
-// NaN.
+// uint8 and uint16 are uint32; products likewise. Two-byte floats are summed in float32. Over no
+// elements, sum is 0, prod 1, any false and all true; mean, var and std are NaN; max, min, argmax
+// and argmin raise UsageError. If any element is NaN, max and min are NaN.
 struct Reduce {
   std::vector<int64_t> axes{};
   bool keep_dims = false;
 };
 Array sum(const Array& a, const Reduce& how = {}, const On& on = {});
+Array prod(const Array& a, const Reduce& how = {}, const On& on = {});
 Array mean(const Array& a, const Reduce& how = {}, const On& on = {});
+// Whether all elements, or any of them, are not zero, as bool. NaN is not zero.
+Array all(const Array& a, const Reduce& how = {}, const On& on = {});
+Array any(const Array& a, const Reduce& how = {}, const On& on = {});
+// The mean of squared distances from the mean, with the number of elements less `ddof` as divisor;
+// and its root. Infinite or NaN where that divisor is not positive.
+Array var(const Array& a, const Reduce& how = {}, double ddof = 0, const On& on = {});
+Array std(const Array& a, const Reduce& how = {}, double ddof = 0, const On& on = {});
 Array max(const Array& a, const Reduce& how = {}, const On& on = {});
 Array min(const Array& a, const Reduce& how = {}, const On& on = {});
 // The position of the largest element, as uint32: the first one if several are largest, the first
 // NaN if there is one. Without an axis, the position in the flattened array.
 Array argmax(const Array& a, std::optional<int64_t> axis = {}, bool keep_dims = false,
+             const On& on = {});
+// The same of the smallest element.
+Array argmin(const Array& a, std::optional<int64_t> axis = {}, bool keep_dims = false,
              const On& on = {});
 
 // exp(a - max) / sum, over one axis, computed in float32 (in float64 for float64).

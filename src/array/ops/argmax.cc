@@ -15,8 +15,9 @@ namespace holdfast {
 namespace {
 
 constexpr const char* kHeader = R"(
-// Whether a later element replaces what was best so far: it is larger, or the first NaN.
-inline bool better(C v, C best) { return best == best && !(v <= best); }
+// Whether a later element replaces what was best so far: it is larger (LEAST: smaller), or the
+// first NaN.
+inline bool better(C v, C best) { return best == best && !(LEAST ? v >= best : v <= best); }
 )";
 
 // Of elements that several threads look at: the first of the best ones. See kRowsText.
@@ -192,8 +193,8 @@ constexpr int64_t kMaxPieces = 64;
 
 class ArgmaxOperation final : public Operation {
  public:
-  explicit ArgmaxOperation(size_t axis) : axis_(axis) {}
-  std::string_view name() const noexcept override { return "argmax"; }
+  ArgmaxOperation(size_t axis, bool least) : axis_(axis), least_(least) {}
+  std::string_view name() const noexcept override { return least_ ? "argmin" : "argmax"; }
   void record(Encoder& encoder) const override {
     const Operand& out = encoder.output(0);
     const int64_t rows = out.size();
@@ -205,7 +206,8 @@ class ArgmaxOperation final : public Operation {
 
     const Dtype compared = is_floating(in.dtype()) ? array::accumulator_of(in.dtype()) : in.dtype();
     const std::array constants{kernel::Constant{"C", compared},
-                               kernel::Constant{"HALF", array::is_half(in)}};
+                               kernel::Constant{"HALF", array::is_half(in)},
+                               kernel::Constant{"LEAST", least_}};
     in = array::as_bits(in);
     // Neighbouring threads read neighbouring elements: of a row together, or of a row each.
     const bool weak = array::is_many_weak(encoder);
@@ -277,17 +279,18 @@ class ArgmaxOperation final : public Operation {
   }
 
   size_t axis_;
+  bool least_;
 };
 
-}  // namespace
-
-Array argmax(const Array& a, std::optional<int64_t> axis, bool keep_dims, const On& on) {
+Array position_of_best(const Array& a, std::optional<int64_t> axis, bool keep_dims, bool least,
+                       const On& on) {
+  const char* const what = least ? "argmin" : "argmax";
   const Array of = axis ? a : reshape(a, {a.size()}, on);
-  const size_t at = array::normal_axis(axis.value_or(0), of.ndim(), "argmax");
+  const size_t at = array::normal_axis(axis.value_or(0), of.ndim(), what);
   if (of.shape()[at] == 0) {
-    throw UsageError(fmt::format(
-        "argmax: an array of shape {} has nothing to choose from{}; leave empty arrays out",
-        to_string(a.shape()), axis ? fmt::format(" along axis {}", *axis) : ""));
+    throw UsageError(
+        fmt::format("{}: an array of shape {} has nothing to choose from{}; leave empty arrays out",
+                    what, to_string(a.shape()), axis ? fmt::format(" along axis {}", *axis) : ""));
   }
   Shape shape;
   for (size_t i = 0; i < a.ndim(); ++i) {
@@ -298,7 +301,16 @@ Array argmax(const Array& a, std::optional<int64_t> axis, bool keep_dims, const 
       shape.push_back(1);
     }
   }
-  return apply(make_ref<const ArgmaxOperation>(at), {&of, 1}, {shape, Dtype::uint32}, on);
+  return apply(make_ref<const ArgmaxOperation>(at, least), {&of, 1}, {shape, Dtype::uint32}, on);
+}
+
+}  // namespace
+
+Array argmax(const Array& a, std::optional<int64_t> axis, bool keep_dims, const On& on) {
+  return position_of_best(a, axis, keep_dims, /*least=*/false, on);
+}
+Array argmin(const Array& a, std::optional<int64_t> axis, bool keep_dims, const On& on) {
+  return position_of_best(a, axis, keep_dims, /*least=*/true, on);
 }
 
 }  // namespace holdfast

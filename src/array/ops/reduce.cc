@@ -15,15 +15,18 @@
 namespace holdfast {
 namespace {
 
-enum class Kind : uint8_t { sum, mean, max, min };
+enum class Kind : uint8_t { sum, prod, mean, all, any, max, min };
 const char* name_of(Kind kind) {
-  constexpr std::array kNames{"sum", "mean", "max", "min"};
+  constexpr std::array kNames{"sum", "prod", "mean", "all", "any", "max", "min"};
   return kNames.at(static_cast<size_t>(kind));
 }
 bool is_extreme(Kind kind) { return kind == Kind::max || kind == Kind::min; }
+// Of elements as bool, all is the smallest and any the largest.
+bool is_truth(Kind kind) { return kind == Kind::all || kind == Kind::any; }
 
 // What is computed in. Integers wrap around, which C++ has for unsigned ones alone.
 Dtype accumulator(Kind kind, Dtype dtype) {
+  if (is_truth(kind)) return Dtype::bool_;
   if (is_floating(dtype)) return array::accumulator_of(dtype);
   if (is_extreme(kind)) return dtype;
   const bool wide = size_of(dtype) == Bytes(8);
@@ -32,6 +35,7 @@ Dtype accumulator(Kind kind, Dtype dtype) {
 }
 
 Dtype result_type(Kind kind, Dtype dtype) {
+  if (is_truth(kind)) return Dtype::bool_;
   if (is_extreme(kind)) return dtype;
   if (kind == Kind::mean) return floating(dtype);
   if (is_floating(dtype) || size_of(dtype) >= Bytes(4)) return dtype;
@@ -109,10 +113,23 @@ struct Step {
   int64_t divisor;  // of the sum
 };
 
+int64_t op_of(Kind kind) {
+  switch (kind) {
+    case Kind::max:
+    case Kind::any: return 1;
+    case Kind::min:
+    case Kind::all: return 2;
+    case Kind::prod: return 3;
+    default: return 0;
+  }
+}
+
 std::vector<kernel::Constant> reduce_constants(const Operand& in, const Operand& to,
                                                const Step& step) {
-  const int64_t op = step.kind == Kind::max ? 1 : step.kind == Kind::min ? 2 : 0;
-  return {{"A", step.accumulator}, {"R", to.dtype()}, {"OP", op}, {"HALF", array::is_half(in)}};
+  return {{"A", step.accumulator},
+          {"R", to.dtype()},
+          {"OP", op_of(step.kind)},
+          {"HALF", array::is_half(in)}};
 }
 
 // Whether results lie side by side, and their elements do.
@@ -276,7 +293,9 @@ class ReduceOperation final : public Operation {
     Operand in = encoder.input(0);
     if (out.size() == 0) return;
     if (in.size() == 0) {
-      const double none = kind_ == Kind::mean ? std::numeric_limits<double>::quiet_NaN() : 0;
+      const double none = kind_ == Kind::mean ? std::numeric_limits<double>::quiet_NaN()
+                          : kind_ == Kind::prod || kind_ == Kind::all ? 1
+                                                                      : 0;
       encoder.fill_elements(out, array::scalar_of(none, out.dtype()));
       return;
     }
@@ -315,9 +334,14 @@ Array reduce(Kind kind, const Array& a, const Reduce& how, const On& on) {
 }  // namespace
 
 Array sum(const Array& a, const Reduce& how, const On& on) { return reduce(Kind::sum, a, how, on); }
+Array prod(const Array& a, const Reduce& how, const On& on) {
+  return reduce(Kind::prod, a, how, on);
+}
 Array mean(const Array& a, const Reduce& how, const On& on) {
   return reduce(Kind::mean, a, how, on);
 }
+Array all(const Array& a, const Reduce& how, const On& on) { return reduce(Kind::all, a, how, on); }
+Array any(const Array& a, const Reduce& how, const On& on) { return reduce(Kind::any, a, how, on); }
 Array max(const Array& a, const Reduce& how, const On& on) { return reduce(Kind::max, a, how, on); }
 Array min(const Array& a, const Reduce& how, const On& on) { return reduce(Kind::min, a, how, on); }
 

@@ -12,11 +12,16 @@ namespace {
 // those between (outer) as one. A piece is a part of each. Results of pieces lie
 // [piece, kept].
 constexpr const char* kReduceHeader = R"(
+// A sum or a product starts with what changes nothing; an extreme with one of its elements.
+constexpr bool EXTREME = OP == 1 || OP == 2;
+constexpr A NONE = OP == 3 ? A(1) : A(0);
 inline A join(A a, A b) {
 #if OP == 1
   return b > a || b != b ? b : a;
 #elif OP == 2
   return b < a || b != b ? b : a;
+#elif OP == 3
+  return a * b;
 #else
   return a + b;
 #endif
@@ -61,9 +66,9 @@ uint i = thread_position_in_grid.x;
 PIECE
 const long at = elem_to_loc(long(i), x_shape, x_strides, kept) + inner_begin * step;
 const long n = inner_end - inner_begin;
-A total = A(0);
+A total = NONE;
 A lost = A(0);
-if (OP != 0) {
+if (EXTREME) {
   const long outer = elem_to_loc(outer_begin, x_shape + kept, x_strides + kept, last - kept);
   total = load<A, HALF>(x[at + outer]);
 }
@@ -107,8 +112,11 @@ const long at = elem_to_loc(line, x_shape, x_strides, kept - 1) + first;
 A totals[LANES];
 A losts[LANES];
 A starts[LANES];
-for (int j = 0; j < LANES; ++j) totals[j] = losts[j] = A(0);
-if (OP != 0) {
+for (int j = 0; j < LANES; ++j) {
+  totals[j] = NONE;
+  losts[j] = A(0);
+}
+if (EXTREME) {
   const long outer = elem_to_loc(outer_begin, x_shape + kept, x_strides + kept, last - kept);
   for (int j = 0; j < width; ++j) totals[j] = load<A, HALF>(x[at + outer + inner_begin * step + j]);
 }
@@ -154,13 +162,13 @@ struct Running {
     for (int width = N / 2; width > 0; width /= 2) {
       for (int j = 0; j < width; ++j) v[j] = join(v[j], v[j + width]);
     }
-    add_block(total, lost, OP != 0 || valid ? v[0] : A(0));
+    add_block(total, lost, EXTREME || valid ? v[0] : NONE);
   }
   void meet(Running other) { total = join(total, other.total); }
   Running from(uint distance) const { return {simd_shuffle_xor(total, distance), A(0)}; }
 };
 template <class T> inline Running started(T v, uint) {
-  return {OP != 0 ? load<A, HALF>(v) : A(0), A(0)};
+  return {EXTREME ? load<A, HALF>(v) : NONE, A(0)};
 }
 #define RESULT(running, begin) finish((running).total, divisor)
 )";
@@ -176,7 +184,7 @@ const uint t = thread_index_in_threadgroup;
 const long at = elem_to_loc(number, x_shape, x_strides, kept);
 const long begin = piece * piece_length;
 const long end = metal::min(begin + piece_length, count);
-const A start = OP != 0 ? load<A, HALF>(x[PLACE_OF(begin)]) : A(0);
+const A start = EXTREME ? load<A, HALF>(x[PLACE_OF(begin)]) : NONE;
 A total = start;
 A lost = A(0);
 for (long e = begin + t; e < end;) {
@@ -221,10 +229,11 @@ A losts[VECTOR];
 uint mine[VECTOR];
 for (int j = 0; j < VECTOR; ++j) {
   mine[j] = packed ? lane * VECTOR + j : lane + j * WIDE;
-  totals[j] = losts[j] = A(0);
-  if (OP != 0) totals[j] = load<A, HALF>(source[ROW_AT(0) + metal::min(mine[j], width - 1)]);
+  totals[j] = NONE;
+  losts[j] = A(0);
+  if (EXTREME) totals[j] = load<A, HALF>(source[ROW_AT(0) + metal::min(mine[j], width - 1)]);
 }
-// What does not exist is the last that does; it counts for nothing in a sum.
+// What does not exist is the last that does; it counts for nothing in a sum or a product.
 if (packed) {
   auto column = source + metal::min(lane * VECTOR, width - VECTOR);
   for (uint r = t / WIDE; r < n; r += 4 * HIGH) {
@@ -235,7 +244,7 @@ if (packed) {
     for (int j = 0; j < VECTOR; ++j) {
       A v[4];
       for (uint u = 0; u < 4; ++u) {
-        v[u] = OP != 0 || r + u * HIGH < n ? load<A, HALF>(some[u].at[j]) : A(0);
+        v[u] = EXTREME || r + u * HIGH < n ? load<A, HALF>(some[u].at[j]) : NONE;
       }
       add_block(totals[j], losts[j], join(join(v[0], v[1]), join(v[2], v[3])));
     }
@@ -247,7 +256,7 @@ if (packed) {
       auto row = source + ROW_AT(metal::min(r + u * HIGH, n - 1));
       for (int j = 0; j < VECTOR; ++j) {
         v[u][j] = load<A, HALF>(row[metal::min(mine[j], width - 1)]);
-        if (OP == 0 && r + u * HIGH >= n) v[u][j] = A(0);
+        if (!EXTREME && r + u * HIGH >= n) v[u][j] = NONE;
       }
     }
     for (int j = 0; j < VECTOR; ++j) {

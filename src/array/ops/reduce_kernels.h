@@ -4,10 +4,10 @@
 
 namespace holdfast::array {
 
-// The kernels of sum, mean, max and min: one input "x", with the kept axes first, and one output
-// "y", [piece, kept]. Constants: A, what is computed in; R, the type of y; OP: 0 for sums, 1 for
-// the largest, 2 for the smallest; HALF: x is float16, bound as bits. Params: "kept", the number of
-// kept axes of x; "divisor" of the sum.
+// The kernels of sum, prod, mean, all, any, max and min: one input "x", with the kept axes first,
+// and one output "y", [piece, kept]. Constants: A, what is computed in; R, the type of y; OP: 0 for
+// sums, 1 for the largest, 2 for the smallest, 3 for products; HALF: x is float16, bound as bits.
+// Params: "kept", the number of kept axes of x; "divisor" of the sum.
 //
 // Of few strong threads each has a result, or (columns) up to 32 that lie side by side, as their
 // elements do. A piece is a part of the last axis and a part of the reduced ones before it: params
