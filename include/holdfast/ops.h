@@ -94,6 +94,14 @@ Array tan(const Array& a, const On& on = {});
 Array sinh(const Array& a, const On& on = {});
 Array cosh(const Array& a, const On& on = {});
 Array tanh(const Array& a, const On& on = {});
+Array arcsin(const Array& a, const On& on = {});
+Array arccos(const Array& a, const On& on = {});
+Array arctan(const Array& a, const On& on = {});
+Array arcsinh(const Array& a, const On& on = {});
+Array arccosh(const Array& a, const On& on = {});
+Array arctanh(const Array& a, const On& on = {});
+// The angle of the point (b, a), from -pi to pi.
+Array arctan2(const Term& a, const Term& b, const On& on = {});
 Array erf(const Array& a, const On& on = {});
 Array sigmoid(const Array& a, const On& on = {});
 Array reciprocal(const Array& a, const On& on = {});
@@ -111,8 +119,21 @@ Array greater(const Term& a, const Term& b, const On& on = {});
 Array greater_equal(const Term& a, const Term& b, const On& on = {});
 Array logical_and(const Term& a, const Term& b, const On& on = {});
 Array logical_or(const Term& a, const Term& b, const On& on = {});
+Array logical_xor(const Term& a, const Term& b, const On& on = {});
 Array logical_not(const Array& a, const On& on = {});
 Array isnan(const Array& a, const On& on = {});
+Array isfinite(const Array& a, const On& on = {});
+Array isinf(const Array& a, const On& on = {});
+
+// Integers and bool; UsageError where the promoted dtype is a float. Shifts take integers alone. A
+// shift by a negative number, or by as many bits as the dtype has or more, gives zero, or -1 of a
+// negative number that is shifted right.
+Array bitwise_and(const Term& a, const Term& b, const On& on = {});
+Array bitwise_or(const Term& a, const Term& b, const On& on = {});
+Array bitwise_xor(const Term& a, const Term& b, const On& on = {});
+Array bitwise_invert(const Array& a, const On& on = {});
+Array left_shift(const Term& a, const Term& b, const On& on = {});
+Array right_shift(const Term& a, const Term& b, const On& on = {});
 
 // Takes a where the condition is not zero, and b elsewhere.
 Array where(const Array& condition, const Term& a, const Term& b, const On& on = {});
@@ -203,6 +224,10 @@ inline Array operator/(const Term& a, const Term& b) { return divide(a, b); }
 inline Array operator%(const Term& a, const Term& b) { return remainder(a, b); }
 inline Array operator-(const Array& a) { return negative(a); }
 inline Array operator!(const Array& a) { return logical_not(a); }
+inline Array operator&(const Term& a, const Term& b) { return bitwise_and(a, b); }
+inline Array operator|(const Term& a, const Term& b) { return bitwise_or(a, b); }
+inline Array operator^(const Term& a, const Term& b) { return bitwise_xor(a, b); }
+inline Array operator~(const Array& a) { return bitwise_invert(a); }
 inline Array operator<(const Term& a, const Term& b) { return less(a, b); }
 inline Array operator<=(const Term& a, const Term& b) { return less_equal(a, b); }
 inline Array operator>(const Term& a, const Term& b) { return greater(a, b); }

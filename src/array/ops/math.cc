@@ -60,6 +60,27 @@ Array cosh(const Array& a, const On& on) {
 Array tanh(const Array& a, const On& on) {
   return unary({"tanh", "metal::tanh(a)", ResultType::floating}, a, on);
 }
+Array arcsin(const Array& a, const On& on) {
+  return unary({"arcsin", "metal::asin(a)", ResultType::floating}, a, on);
+}
+Array arccos(const Array& a, const On& on) {
+  return unary({"arccos", "metal::acos(a)", ResultType::floating}, a, on);
+}
+Array arctan(const Array& a, const On& on) {
+  return unary({"arctan", "metal::atan(a)", ResultType::floating}, a, on);
+}
+Array arcsinh(const Array& a, const On& on) {
+  return unary({"arcsinh", "metal::asinh(a)", ResultType::floating}, a, on);
+}
+Array arccosh(const Array& a, const On& on) {
+  return unary({"arccosh", "metal::acosh(a)", ResultType::floating}, a, on);
+}
+Array arctanh(const Array& a, const On& on) {
+  return unary({"arctanh", "metal::atanh(a)", ResultType::floating}, a, on);
+}
+Array arctan2(const Term& a, const Term& b, const On& on) {
+  return array::binary({"arctan2", "metal::atan2(a, b)", ResultType::floating}, a, b, on);
+}
 Array erf(const Array& a, const On& on) {
   return unary({"erf", "metal::erf(a)", ResultType::floating}, a, on);
 }
