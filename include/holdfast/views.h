@@ -2,6 +2,7 @@
 
 #include <initializer_list>
 #include <span>
+#include <vector>
 
 #include "holdfast/array.h"
 
@@ -20,7 +21,30 @@ Array index(const Array& array, int64_t at, int64_t axis = 0);
 Array transpose(const Array& array, std::initializer_list<int64_t> axes = {});
 Array transpose(const Array& array, std::span<const int64_t> axes);
 Array swap_axes(const Array& array, int64_t a, int64_t b);
+// Axis source[i] goes to the place destination[i]; the others keep their order.
+Array moveaxis(const Array& array, int64_t source, int64_t destination);
+Array moveaxis(const Array& array, std::span<const int64_t> source,
+               std::span<const int64_t> destination);
+// Reverses the order of elements along the axes; along every axis if none are given.
+Array flip(const Array& array, std::initializer_list<int64_t> axes = {});
+Array flip(const Array& array, std::span<const int64_t> axes);
 Array broadcast_to(const Array& array, const Shape& shape);
+// Parts of equal length along the axis; their number must divide its length.
+std::vector<Array> split(const Array& array, int64_t parts, int64_t axis = 0);
+// A part before each position and one after the last, as slices have them: split(x, {2, 5}) gives
+// x[:2], x[2:5] and x[5:].
+std::vector<Array> split(const Array& array, std::initializer_list<int64_t> positions,
+                         int64_t axis = 0);
+std::vector<Array> split(const Array& array, std::span<const int64_t> positions, int64_t axis = 0);
+// Coordinates of a grid, from one array with one axis (or none) for each of its axes: result i has
+// the elements of arrays[i] along its own axis, and the same ones along all others (`sparse`: those
+// have length one). Result axes are in the order of the arrays; with Indexing::xy the first two
+// change places.
+enum class Indexing : uint8_t { xy, ij };
+std::vector<Array> meshgrid(std::span<const Array> arrays, Indexing indexing = Indexing::xy,
+                            bool sparse = false);
+std::vector<Array> meshgrid(std::initializer_list<Array> arrays, Indexing indexing = Indexing::xy,
+                            bool sparse = false);
 // Without axes, removes every axis of length one.
 Array squeeze(const Array& array, std::initializer_list<int64_t> axes = {});
 // Axes are positions in the result.

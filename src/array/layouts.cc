@@ -132,6 +132,12 @@ Layout slice(const Layout& layout, std::span<const Slice> slices) {
   return settled(result);
 }
 
+Layout slice_along(const Layout& layout, size_t axis, const Slice& part) {
+  std::array<Slice, Dims::kMaxDims> slices{};
+  slices.at(axis) = part;
+  return slice(layout, std::span<const Slice>(slices).first(layout.shape.size()));
+}
+
 Layout transpose(const Layout& layout, std::span<const int64_t> axes) {
   const size_t rank = layout.shape.size();
   if (!axes.empty() && axes.size() != rank) {

@@ -26,6 +26,8 @@ Dims normal_axes(std::span<const int64_t> axes, size_t rank, const char* what);
 
 // Missing slices take the whole axis.
 Layout slice(const Layout& layout, std::span<const Slice> slices);
+// Of one axis.
+Layout slice_along(const Layout& layout, size_t axis, const Slice& part);
 // Empty axes: reversed.
 Layout transpose(const Layout& layout, std::span<const int64_t> axes);
 Layout broadcast_to(const Layout& layout, const Shape& shape);

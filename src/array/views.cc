@@ -36,10 +36,8 @@ Array index(const Array& array, int64_t at, int64_t axis) {
                     length == 0 ? std::string("it has no elements")
                                 : fmt::format("positions go from {} to {}", -length, length - 1)));
   }
-  std::array<Slice, Dims::kMaxDims> slices{};
   const int64_t first = at < 0 ? at + length : at;
-  slices.at(i) = {.start = first, .stop = first + 1};
-  const Layout one = array::slice(layout, std::span(slices).first(layout.shape.size()));
+  const Layout one = array::slice_along(layout, i, {.start = first, .stop = first + 1});
   const std::array gone{static_cast<int64_t>(i)};
   return array.with_layout(array::squeeze(one, gone));
 }
@@ -60,8 +58,118 @@ Array swap_axes(const Array& array, int64_t a, int64_t b) {
   return transpose(array, order.span());
 }
 
+Array moveaxis(const Array& array, int64_t source, int64_t destination) {
+  return moveaxis(array, std::span(&source, 1), std::span(&destination, 1));
+}
+Array moveaxis(const Array& array, std::span<const int64_t> source,
+               std::span<const int64_t> destination) {
+  if (source.size() != destination.size()) {
+    throw UsageError(
+        fmt::format("moveaxis: {} axes cannot go to {} places; give one place for each axis",
+                    source.size(), destination.size()));
+  }
+  const size_t rank = array.ndim();
+  // Where each axis of the result comes from; -1: not known yet.
+  Dims order = Dims::filled(rank, -1);
+  Dims moved = Dims::filled(rank, 0);
+  for (size_t i = 0; i < source.size(); ++i) {
+    const size_t from = array::normal_axis(source[i], rank, "moveaxis");
+    const size_t to = array::normal_axis(destination[i], rank, "moveaxis");
+    if (moved[from] != 0 || order[to] != -1) {
+      throw UsageError(fmt::format("moveaxis: axis {} is named twice among the {}; name it once",
+                                   moved[from] != 0 ? from : to,
+                                   moved[from] != 0 ? "sources" : "destinations"));
+    }
+    moved[from] = 1;
+    order[to] = static_cast<int64_t>(from);
+  }
+  size_t next = 0;
+  for (size_t to = 0; to < rank; ++to) {
+    if (order[to] != -1) continue;
+    while (moved[next] != 0) ++next;
+    order[to] = static_cast<int64_t>(next++);
+  }
+  // Without axes, transpose would reverse their order.
+  return rank == 0 ? array : transpose(array, order.span());
+}
+
+Array flip(const Array& array, std::initializer_list<int64_t> axes) {
+  return flip(array, span_of(axes));
+}
+Array flip(const Array& array, std::span<const int64_t> axes) {
+  const size_t rank = array.ndim();
+  std::array<Slice, Dims::kMaxDims> slices{};
+  for (const int64_t axis : array::normal_axes(axes, rank, "flip")) {
+    slices.at(static_cast<size_t>(axis)).step = -1;
+  }
+  return slice(array, std::span<const Slice>(slices).first(rank));
+}
+
 Array broadcast_to(const Array& array, const Shape& shape) {
   return array.with_layout(array::broadcast_to(array.layout(), shape));
+}
+
+std::vector<Array> split(const Array& array, int64_t parts, int64_t axis) {
+  const size_t at = array::normal_axis(axis, array.ndim(), "split");
+  const int64_t length = array.shape()[at];
+  if (parts < 1 || length % parts != 0) {
+    throw UsageError(
+        fmt::format("split: axis {} of shape {} has no {} equal parts; choose a number that "
+                    "divides {}, or name the positions to split at",
+                    at, to_string(array.shape()), parts, length));
+  }
+  std::vector<Array> result;
+  for (int64_t i = 0; i < parts; ++i) {
+    const int64_t first = i * (length / parts);
+    result.push_back(array.with_layout(
+        array::slice_along(array.layout(), at, {.start = first, .stop = first + length / parts})));
+  }
+  return result;
+}
+std::vector<Array> split(const Array& array, std::initializer_list<int64_t> positions,
+                         int64_t axis) {
+  return split(array, span_of(positions), axis);
+}
+std::vector<Array> split(const Array& array, std::span<const int64_t> positions, int64_t axis) {
+  const size_t at = array::normal_axis(axis, array.ndim(), "split");
+  std::vector<Array> result;
+  Slice part{.start = 0};
+  for (const int64_t position : positions) {
+    part.stop = position;
+    result.push_back(array.with_layout(array::slice_along(array.layout(), at, part)));
+    part.start = position;
+  }
+  part.stop = {};
+  result.push_back(array.with_layout(array::slice_along(array.layout(), at, part)));
+  return result;
+}
+
+std::vector<Array> meshgrid(std::span<const Array> arrays, Indexing indexing, bool sparse) {
+  const size_t rank = arrays.size();
+  // Which axis of the grid is an array's own.
+  const auto own = [&](size_t i) {
+    return indexing == Indexing::xy && rank > 1 && i < 2 ? 1 - i : i;
+  };
+  Shape grid = Dims::filled(rank, 1);
+  for (size_t i = 0; i < rank; ++i) {
+    if (arrays[i].ndim() > 1) {
+      throw UsageError(
+          fmt::format("meshgrid: array {} has the shape {}; give arrays of one axis, or flatten it",
+                      i, to_string(arrays[i].shape())));
+    }
+    grid[own(i)] = arrays[i].size();
+  }
+  std::vector<Array> result;
+  for (size_t i = 0; i < rank; ++i) {
+    Shape shape = Dims::filled(rank, 1);
+    shape[own(i)] = arrays[i].size();
+    const Array axis = reshape(arrays[i], shape);
+    result.push_back(sparse ? axis : broadcast_to(axis, grid));
+  }
+  return result;
+}
+std::vector<Array> meshgrid(std::initializer_list<Array> arrays, Indexing indexing, bool sparse) {
+  return meshgrid(std::span<const Array>(arrays.begin(), arrays.size()), indexing, sparse);
 }
 
 Array squeeze(const Array& array, std::initializer_list<int64_t> axes) {

@@ -156,5 +156,86 @@ TEST(Views, of_no_array_are_refused) {
   EXPECT_THROW(flatten(none), UsageError);
 }
 
+TEST(Views, moveaxis_keeps_the_order_of_the_others) {
+  const Array x = counting_array({2, 3, 4});
+  EXPECT_EQ(moveaxis(x, 0, -1).shape(), (Shape{3, 4, 2}));
+  EXPECT_EQ(moveaxis(x, 2, 0).shape(), (Shape{4, 2, 3}));
+  EXPECT_EQ(values(moveaxis(x, 0, 2)), values(transpose(x, {1, 2, 0})));
+  const std::vector<int64_t> from{0, 1};
+  const std::vector<int64_t> to{-1, -2};
+  EXPECT_EQ(moveaxis(x, from, to).shape(), (Shape{4, 3, 2}));
+  EXPECT_TRUE(shares_memory(moveaxis(x, 0, 1), x));
+  const std::vector<int64_t> none;
+  EXPECT_EQ(moveaxis(Array(3), none, none).item<int32_t>(), 3);
+  EXPECT_EQ(moveaxis(x, none, none).shape(), (Shape{2, 3, 4}));
+  EXPECT_THROW((void)moveaxis(x, 3, 0), UsageError);
+  EXPECT_THAT([&] { (void)moveaxis(x, from, none); },
+              ThrowsMessage<UsageError>(HasSubstr("2 axes cannot go to 0 places")));
+  const std::vector<int64_t> twice{1, 1};
+  EXPECT_THAT([&] { (void)moveaxis(x, twice, to); },
+              ThrowsMessage<UsageError>(HasSubstr("axis 1 is named twice among the sources")));
+  EXPECT_THAT([&] { (void)moveaxis(x, from, twice); },
+              ThrowsMessage<UsageError>(HasSubstr("named twice among the destinations")));
+}
+
+TEST(Views, flip_turns_axes_around) {
+  const Array x = counting_array({2, 3});
+  EXPECT_THAT(values(flip(x)), ElementsAre(5, 4, 3, 2, 1, 0));
+  EXPECT_THAT(values(flip(x, {0})), ElementsAre(3, 4, 5, 0, 1, 2));
+  EXPECT_THAT(values(flip(x, {-1})), ElementsAre(2, 1, 0, 5, 4, 3));
+  EXPECT_TRUE(shares_memory(flip(x), x));
+  EXPECT_EQ(flip(Array(3)).item<int32_t>(), 3);
+  EXPECT_THAT(values(flip(counting_array({0, 2}))), IsEmpty());
+  EXPECT_THROW((void)flip(x, {2}), UsageError);
+  EXPECT_THROW((void)flip(x, {0, -2}), UsageError);
+}
+
+TEST(Views, split_gives_equal_parts_or_those_between_positions) {
+  const Array x = counting_array({2, 6});
+  const std::vector<Array> thirds = split(x, 3, 1);
+  ASSERT_EQ(thirds.size(), 3U);
+  EXPECT_THAT(values(thirds[1]), ElementsAre(2, 3, 8, 9));
+  EXPECT_TRUE(shares_memory(thirds[2], x));
+  const std::vector<Array> parts = split(x, {1, -2}, -1);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_THAT(values(parts[0]), ElementsAre(0, 6));
+  EXPECT_THAT(values(parts[1]), ElementsAre(1, 2, 3, 7, 8, 9));
+  EXPECT_THAT(values(parts[2]), ElementsAre(4, 5, 10, 11));
+  EXPECT_THAT(values(split(x, {9}, 1)[1]), IsEmpty());
+  EXPECT_THAT(values(split(x, {4, 2}, 1)[1]), IsEmpty()) << "as slices that end before they begin";
+  EXPECT_EQ(split(counting_array({0}), 2).size(), 2U);
+  EXPECT_THAT([&] { (void)split(x, 4, 1); },
+              ThrowsMessage<UsageError>(HasSubstr("axis 1 of shape (2, 6) has no 4 equal parts")));
+  EXPECT_THROW((void)split(x, 0), UsageError);
+  EXPECT_THROW((void)split(x, 2, 2), UsageError);
+  EXPECT_THROW((void)split(Array(1), 1), UsageError);
+}
+
+TEST(Views, meshgrid_stretches_each_array_along_the_others) {
+  const Array x = counting_array({3});
+  const Array y = slice(counting_array({4}), {{.step = -2}});
+  const std::vector<Array> xy = meshgrid({x, y});
+  EXPECT_EQ(xy[0].shape(), (Shape{2, 3}));
+  EXPECT_THAT(values(xy[0]), ElementsAre(0, 1, 2, 0, 1, 2));
+  EXPECT_THAT(values(xy[1]), ElementsAre(3, 3, 3, 1, 1, 1));
+  EXPECT_TRUE(shares_memory(xy[0], x));
+  const std::vector<Array> ij = meshgrid({x, y}, Indexing::ij);
+  EXPECT_THAT(values(ij[0]), ElementsAre(0, 0, 1, 1, 2, 2));
+  EXPECT_THAT(values(ij[1]), ElementsAre(3, 1, 3, 1, 3, 1));
+  const std::vector<Array> sparse = meshgrid({x, y, x}, Indexing::xy, true);
+  EXPECT_EQ(sparse[0].shape(), (Shape{1, 3, 1}));
+  EXPECT_EQ(sparse[1].shape(), (Shape{2, 1, 1}));
+  EXPECT_EQ(sparse[2].shape(), (Shape{1, 1, 3}));
+  EXPECT_EQ(meshgrid({Array(3), x})[0].shape(), (Shape{3, 1}));
+  EXPECT_EQ(meshgrid({x, counting_array({0})})[0].shape(), (Shape{0, 3}));
+  EXPECT_TRUE(meshgrid(std::span<const Array>()).empty());
+  EXPECT_EQ(meshgrid({x})[0].shape(), Shape{3});
+  EXPECT_THAT(
+      [] {
+        (void)meshgrid({counting_array({2, 2})});
+      },
+      ThrowsMessage<UsageError>(HasSubstr("array 0 has the shape (2, 2)")));
+}
+
 }  // namespace
 }  // namespace holdfast
