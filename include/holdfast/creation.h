@@ -18,8 +18,16 @@ Array ones_like(const Array& array, const On& on = {});
 // start, start + step, ... below stop (above, for a negative step).
 Array arange(double start, double stop, double step = 1, Dtype dtype = float32, const On& on = {});
 Array arange(int64_t stop, Dtype dtype = int32, const On& on = {});
+// `count` numbers at equal distances from start to stop, which is the last one, or (without
+// `endpoint`) the one after it. Computed in float64 and rounded once; integers are rounded down.
+Array linspace(double start, double stop, int64_t count = 50, Dtype dtype = float32,
+               bool endpoint = true, const On& on = {});
 // The identity matrix.
 Array eye(int64_t n, Dtype dtype = float32, const On& on = {});
+// Matrices with zeros above (tril) or below (triu) a diagonal: the main one, or that `k` places
+// above it. The last two axes are those of the matrices.
+Array tril(const Array& array, int64_t k = 0, const On& on = {});
+Array triu(const Array& array, int64_t k = 0, const On& on = {});
 
 // Random numbers are a function of key and position alone: the same on every device, whatever the
 // order of evaluation. float16, bfloat16, float32; UsageError for other dtypes.

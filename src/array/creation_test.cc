@@ -77,5 +77,45 @@ TEST(Creation, eye_has_ones_on_the_diagonal) {
   EXPECT_THROW((void)eye(int64_t{1} << 40), UsageError);
 }
 
+TEST(Creation, linspace_has_both_ends_and_equal_steps) {
+  EXPECT_THAT(linspace(0, 1, 5).to_vector<float>(), ElementsAre(0, 0.25F, 0.5F, 0.75F, 1));
+  EXPECT_THAT(linspace(0, 1, 4, float32, false).to_vector<float>(),
+              ElementsAre(0, 0.25F, 0.5F, 0.75F));
+  EXPECT_THAT(linspace(3, -3, 3, int8).to_vector<int8_t>(), ElementsAre(3, 0, -3));
+  EXPECT_THAT(linspace(-1, 1, 5, int32).to_vector<int32_t>(), ElementsAre(-1, -1, 0, 0, 1));
+  EXPECT_EQ(linspace(0, 1).size(), 50);
+  EXPECT_THAT(linspace(2, 9, 1).to_vector<float>(), ElementsAre(2));
+  EXPECT_THAT(linspace(2, 9, 0).to_vector<float>(), IsEmpty());
+  // The product alone would round to another number.
+  for (const int64_t count : {7, 50, 1000}) {
+    const std::vector<double> values = linspace(0.1, 0.7, count, float64).to_vector<double>();
+    EXPECT_EQ(values.front(), 0.1);
+    EXPECT_EQ(values.back(), 0.7);
+  }
+  EXPECT_THAT([] { (void)linspace(0, 1, -1); },
+              ThrowsMessage<UsageError>(HasSubstr("a negative count")));
+  EXPECT_THROW((void)linspace(0, INFINITY), UsageError);
+  EXPECT_THROW((void)linspace(0, 256, 3, uint8), UsageError);
+  EXPECT_THROW((void)linspace(0, 1, int64_t{1} << 40), UsageError);
+}
+
+TEST(Creation, tril_and_triu_keep_a_triangle) {
+  const Array x = reshape(arange(1, 10, 1, int32), {3, 3});
+  EXPECT_THAT(tril(x).to_vector<int32_t>(), ElementsAre(1, 0, 0, 4, 5, 0, 7, 8, 9));
+  EXPECT_THAT(triu(x).to_vector<int32_t>(), ElementsAre(1, 2, 3, 0, 5, 6, 0, 0, 9));
+  EXPECT_THAT(tril(x, 1).to_vector<int32_t>(), ElementsAre(1, 2, 0, 4, 5, 6, 7, 8, 9));
+  EXPECT_THAT(triu(x, -1).to_vector<int32_t>(), ElementsAre(1, 2, 3, 4, 5, 6, 0, 8, 9));
+  EXPECT_THAT(tril(transpose(x), -1).to_vector<int32_t>(), ElementsAre(0, 0, 0, 2, 0, 0, 3, 6, 0));
+  EXPECT_THAT(triu(x, INT64_MAX).to_vector<int32_t>(), Each(0));
+  EXPECT_EQ(tril(x, INT64_MAX).to_vector<int32_t>(), x.to_vector<int32_t>());
+  EXPECT_THAT(
+      tril(ones({2, 2, 3}, bool_)).to_vector<bool>(),
+      ElementsAre(true, false, false, true, true, false, true, false, false, true, true, false));
+  EXPECT_EQ(triu(ones({2, 0}, float16)).shape(), (Shape{2, 0}));
+  EXPECT_EQ(triu(ones({2, 2}, float16)).dtype(), float16);
+  EXPECT_THAT([] { (void)tril(ones({3})); },
+              ThrowsMessage<UsageError>(HasSubstr("tril: an array of shape (3,) has no matrices")));
+}
+
 }  // namespace
 }  // namespace holdfast
