@@ -193,6 +193,23 @@ std::vector<Array> quantize(const Array& array, const Quantization& how = {}, co
 Array concatenate(std::span<const Array> arrays, int64_t axis = 0, const On& on = {});
 Array concatenate(std::initializer_list<Array> arrays, int64_t axis = 0, const On& on = {});
 Array stack(std::span<const Array> arrays, int64_t axis = 0, const On& on = {});
+// Moves elements along an axis by `shift` places; those that leave at the end come in at the start.
+// Without an axis, moves them in the flattened array. The second one does several axes, each by its
+// own number of places.
+Array roll(const Array& a, int64_t shift, std::optional<int64_t> axis = {}, const On& on = {});
+Array roll(const Array& a, std::span<const int64_t> shifts, std::span<const int64_t> axes,
+           const On& on = {});
+// The whole array so many times along each axis. Repetitions and axes meet at the last one: the
+// shorter of both gets ones before it.
+Array tile(const Array& a, std::span<const int64_t> repetitions, const On& on = {});
+Array tile(const Array& a, std::initializer_list<int64_t> repetitions, const On& on = {});
+// Each element so many times, one after the other. Without an axis, of the flattened array.
+Array repeat(const Array& a, int64_t repetitions, std::optional<int64_t> axis = {},
+             const On& on = {});
+// Products of all elements of a (rows) with all of b (columns).
+Array outer(const Array& a, const Array& b, const On& on = {});
+// Differences of neighbours along an axis, n times over. Of bool: whether they differ.
+Array diff(const Array& a, int64_t n = 1, int64_t axis = -1, const On& on = {});
 
 // Picks elements along `axis` at integer positions; the shape of `indices` takes the place of the
 // axis. Negative positions count from the end. Positions out of range give zero (NaN for floats).
