@@ -10,6 +10,7 @@
 #include <holdfast/npy.h>
 #include <holdfast/operation.h>
 #include <holdfast/ops.h>
+#include <holdfast/scans.h>
 #include <holdfast/stream.h>
 #include <holdfast/version.h>
 #include <holdfast/views.h>
