@@ -11,6 +11,7 @@
 #include <holdfast/operation.h>
 #include <holdfast/ops.h>
 #include <holdfast/scans.h>
+#include <holdfast/sorting.h>
 #include <holdfast/stream.h>
 #include <holdfast/version.h>
 #include <holdfast/views.h>
