@@ -6,6 +6,7 @@
 #include <holdfast/creation.h>
 #include <holdfast/device.h>
 #include <holdfast/eval.h>
+#include <holdfast/fast.h>
 #include <holdfast/kernel.h>
 #include <holdfast/npy.h>
 #include <holdfast/operation.h>
