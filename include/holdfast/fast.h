@@ -35,6 +35,22 @@ struct Rope {
 Array rope(const Array& x, int64_t dims, const Rope& how = {}, const Term& offset = 0,
            const On& on = {});
 
+// softmax(queries * scale @ keys^T + mask) @ values, for queries [batch, heads, queries, width],
+// keys [batch, key heads, keys, width] and values [batch, key heads, keys, value width]. The number
+// of heads is a multiple of that of key heads; neighbouring heads share one. A query that may
+// attend to nothing gives zeros.
+struct AttentionMask {
+  // Broadcast to [batch, heads, queries, keys]. Bool: true where a query attends to a key.
+  // Otherwise it is added to the products.
+  std::optional<Array> array{};
+  // A query attends to no keys after it. The last query stands at the last key.
+  bool causal = false;
+};
+// For many queries, the products of queries and keys are rounded to the dtype once before the
+// softmax, as matmul() does.
+Array scaled_dot_product_attention(const Array& queries, const Array& keys, const Array& values,
+                                   float scale, const AttentionMask& mask = {}, const On& on = {});
+
 }  // namespace holdfast::fast
 
 #pragma GCC visibility pop
