@@ -12,11 +12,14 @@
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/creation.h"
 #include "holdfast/eval.h"
+#include "holdfast/fast.h"
 #include "holdfast/kernel/targets/cuda/cuda_text.h"
 #include "holdfast/kernel/targets/cuda/nvrtc_test.h"
 #include "holdfast/kernel/targets/wrapping_target_test.h"
 #include "holdfast/operation.h"
 #include "holdfast/ops.h"
+#include "holdfast/scans.h"
+#include "holdfast/sorting.h"
 #include "holdfast/testing/variable.h"
 #include "holdfast/views.h"
 
@@ -40,6 +43,18 @@ const std::vector<std::string> kWeakKernels{"copy_rows_weak",
                                             "argmax_short_rows_weak",
                                             "argmax_of_pieces_weak",
                                             "argmax_apart_weak",
+                                            "scan_weak",
+                                            "scan_pieces_weak",
+                                            "scan_totals_weak",
+                                            "sort_blocks_weak",
+                                            "sort_blocks_weak_places",
+                                            "sort_blocks_weak_both",
+                                            "sort_merge_weak",
+                                            "sort_merge_weak_places",
+                                            "sort_merge_weak_both",
+                                            "norm_weak",
+                                            "attention_weak",
+                                            "attention_weights_weak",
                                             "softmax_weak",
                                             "softmax_columns_weak",
                                             "softmax_pieces_weak",
@@ -66,6 +81,9 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
   const Array lines = filled({2, 40'000});
   const Array words = zeros({64, 8}, uint32, on);
   const Array scales = filled({64, 1});
+  const Array few = filled({1, 2, 1, 16});
+  const Array many = filled({1, 2, 600, 16});
+  const Array allowed = ones({600}, bool_, on);
   return {copy(slice(x, {{}, {.stop = 9}})),
           copy(transpose(x)),
           sum(x, {.axes = {1}}),
@@ -76,6 +94,15 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
           argmax(filled({40, 9}), 1),
           argmax(lines, 1),
           argmax(slice(x, {{}, {.step = 2}}), 1),
+          cumsum(x, 1),
+          cumsum(lines, 1),
+          sort(x),
+          sort(lines),
+          argsort(x),
+          argsort(lines),
+          fast::layer_norm(x, filled({64}), filled({64})),
+          fast::scaled_dot_product_attention(few, many, many, 1, {.array = allowed}),
+          fast::scaled_dot_product_attention(many, many, many, 1, {.causal = true}),
           softmax(x, 1),
           softmax(x, 0),
           softmax(lines, 1),
@@ -99,6 +126,17 @@ std::vector<Array> results_of_one_body(const Device& device) {
   return {x + transpose(reshape(x, {3, 30})),
           copy(transpose(x)),
           take_along_axis(x, zeros({30, 1}, int32, on), 1),
+          argmin(x, 1),
+          prod(x, {.axes = {0}}),
+          all(x),
+          arctan2(arcsinh(x), x),
+          left_shift(order, 1),
+          isinf(x),
+          linspace(0, 1, 5, float16, true, on),
+          cumprod(x, 0),
+          sort(x),
+          searchsorted(order, order),
+          fast::rope(reshape(x, {1, 30, 3}), 2),
           scatter(x, order, slice(x, {{.stop = 3}}), 0),
           quantized_matmul(ones({70, 64}, float16, on), zeros({64, 8}, uint32, on),
                            ones({64, 1}, float16, on), ones({64, 1}, float16, on)),
@@ -195,9 +233,11 @@ TEST_F(WeakBodiesOnCuda, nvrtc_compiles_them) {
   eval(results_of_two_bodies(device, float16));
   eval(results_of_one_body(device));
   EXPECT_THAT(*target->compiled.lock(), IsSupersetOf(kWeakKernels));
-  EXPECT_THAT(*target->compiled.lock(),
-              IsSupersetOf({"add", "copy_elements", "take", "scatter", "dequantize",
-                            "random_normal", "random_uniform"}));
+  EXPECT_THAT(
+      *target->compiled.lock(),
+      IsSupersetOf({"add", "copy_elements", "take", "scatter", "dequantize", "random_normal",
+                    "random_uniform", "scan", "sort_blocks", "searchsorted", "rope",
+                    "attention_join", "linspace", "isinf", "left_shift", "arctan2"}));
 }
 
 }  // namespace
