@@ -62,9 +62,7 @@ void check_bits() {
   EXPECT_EQ(right_shift(a, by).template to_vector<T>(), right);
 }
 
-TEST(Bitwise, integers_are_joined_inverted_and_shifted_bit_by_bit) {
-  check_bits<int32_t>();
-}
+TEST(Bitwise, integers_are_joined_inverted_and_shifted_bit_by_bit) { check_bits<int32_t>(); }
 
 TEST(Bitwise, nightly_integers_of_all_dtypes) {
   check_bits<int8_t>();
