@@ -133,7 +133,7 @@ TEST_P(AttentionTest, many_keys_are_cut_into_pieces) {
                   float32);
 }
 
-TEST_P(AttentionTest, two_byte_floats_attend) {
+TEST(Attention, two_byte_floats_attend) {
   check_attention({}, MaskOf::boolean, true, float16);
   check_attention({.queries = 12, .keys = 12}, MaskOf::none, true, bfloat16);
 }

@@ -82,7 +82,7 @@ TEST(Norm, weight_and_bias_may_be_missing) {
   check_norm({3, 70}, float32, Lie::contiguous, {.layer = true, .weight = false, .bias = true});
 }
 
-TEST_P(NormTest, two_byte_floats_are_normed) {
+TEST(Norm, two_byte_floats_are_normed) {
   check_norm({4, 100}, bfloat16, Lie::contiguous, {.layer = false, .weight = true, .bias = false});
   check_norm({4, 100}, float16, Lie::contiguous, {.layer = true, .weight = true, .bias = true});
 }

@@ -82,7 +82,7 @@ TEST_P(ScanTest, rows_and_columns_of_any_number_agree) {
   }
 }
 
-TEST_P(ScanTest, dtypes_are_summed_in_those_of_sum) {
+TEST(Scan, dtypes_are_summed_in_those_of_sum) {
   for (const Dtype dtype : {bool_, int8, uint64, bfloat16}) {
     check_sums({3, 100}, 1, dtype, Lie::contiguous);
   }
