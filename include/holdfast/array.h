@@ -111,6 +111,9 @@ class Array {
       return values;
     }
   }
+  // The bytes of the elements in row-major order, whatever their dtype. UsageError if `to` is not
+  // nbytes() long.
+  void copy_to(std::span<std::byte> to, const WaitLimit& limit = {}) const;
   // The elements in row-major order, in the memory of the device itself. See ArrayMap.
   ArrayMap map(const WaitLimit& limit = {}) const;
 

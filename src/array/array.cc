@@ -90,6 +90,14 @@ void Array::read(Dtype dtype, const char* what, int64_t count, std::span<std::by
   array::read_bytes(*this, to, limit);
 }
 
+void Array::copy_to(std::span<std::byte> to, const WaitLimit& limit) const {
+  if (to.size() != nbytes().value) {
+    throw UsageError(fmt::format("copy_to: an array of {} has {} bytes, and there is room for {}",
+                                 to_string(shape()), nbytes().value, to.size()));
+  }
+  array::read_bytes(*this, to, limit);
+}
+
 ArrayMap Array::map(const WaitLimit& limit) const {
   Array rows = contiguous(*this);
   async_eval(rows);

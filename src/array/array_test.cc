@@ -83,6 +83,15 @@ TEST(Arrays, without_elements_are_read_and_mapped) {
   EXPECT_THAT(copy(transpose(x)).to_vector<float>(), IsEmpty());
 }
 
+TEST(Arrays, copy_their_bytes_in_row_major_order_whatever_their_dtype) {
+  const Array x(std::vector<int16_t>{1, 2, 3, 4}, {2, 2});
+  std::array<int16_t, 4> to{};
+  transpose(x).copy_to(std::as_writable_bytes(std::span(to)));
+  EXPECT_THAT(to, ElementsAre(1, 3, 2, 4));
+  EXPECT_THAT([&] { x.copy_to(std::as_writable_bytes(std::span(to).first(3))); },
+              ThrowsMessage<UsageError>(AllOf(HasSubstr("8 bytes"), HasSubstr("room for 6"))));
+}
+
 TEST(Arrays, are_read_as_their_dtype_alone) {
   const Array x(std::vector<float>{1, 2});
   EXPECT_THAT([&] { (void)x.to_vector<int32_t>(); },
