@@ -1,0 +1,44 @@
+"""Lazy arrays and custom GPU kernels whose memory is never lost in flight.
+
+    import holdfast as hf
+
+    x = hf.arange(6, dtype=hf.float32)
+    print(hf.sum(x * 2))
+
+docs/python.md is the guide.
+"""
+
+import math as _math
+
+from holdfast import _core, fast, random
+from holdfast._core import *  # noqa: F403
+from holdfast._io import load, save, save_safetensors, savez
+from holdfast._more import aeval, finfo, from_numpy, iinfo, isdtype, result_type
+
+__version__ = "{}.{}.{}".format(*_core._version)
+
+# Names that are built-in types, too, come by their short name from the module alone.
+bool = _core.bool_  # noqa: A001
+newaxis = None
+pi = _math.pi
+e = _math.e
+inf = _math.inf
+nan = _math.nan
+
+
+def __getattr__(name: str):
+    # Devices are opened when they are first asked for.
+    if name == "cpu":
+        return _core.device("cpu")
+    if name == "gpu":
+        return _core.device("cuda")
+    raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
+
+
+_core.array.__array_namespace__ = lambda self, /, *, api_version=None: _namespace()
+
+
+def _namespace():
+    import holdfast
+
+    return holdfast

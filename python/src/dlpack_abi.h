@@ -1,0 +1,59 @@
+#pragma once
+
+#include <cstdint>
+
+// The structs of DLPack 1.0 (dmlc/dlpack), which both sides of an exchange share.
+namespace holdfast::python::dl {
+
+struct Device {
+  int32_t type;
+  int32_t id;
+};
+inline constexpr int32_t kCpu = 1;
+inline constexpr int32_t kCudaHost = 3;  // host memory, too
+
+struct DataType {
+  uint8_t code;
+  uint8_t bits;
+  uint16_t lanes;
+};
+enum Code : uint8_t { kInt = 0, kUint = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+
+struct Tensor {
+  void* data;
+  Device device;
+  int32_t ndim;
+  DataType dtype;
+  int64_t* shape;
+  int64_t* strides;  // in elements; null: row-contiguous
+  uint64_t byte_offset;
+};
+
+struct ManagedTensor {
+  Tensor tensor;
+  void* context;
+  void (*deleter)(ManagedTensor*);
+};
+
+struct Version {
+  uint32_t major;
+  uint32_t minor;
+};
+inline constexpr Version kVersion{1, 0};
+inline constexpr uint64_t kReadOnly = 1;
+inline constexpr uint64_t kCopied = 2;
+
+struct ManagedTensorVersioned {
+  Version version;
+  void* context;
+  void (*deleter)(ManagedTensorVersioned*);
+  uint64_t flags;
+  Tensor tensor;
+};
+
+inline constexpr const char* kName = "dltensor";
+inline constexpr const char* kUsedName = "used_dltensor";
+inline constexpr const char* kVersionedName = "dltensor_versioned";
+inline constexpr const char* kUsedVersionedName = "used_dltensor_versioned";
+
+}  // namespace holdfast::python::dl
