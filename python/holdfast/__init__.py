@@ -25,13 +25,19 @@ e = _math.e
 inf = _math.inf
 nan = _math.nan
 
+# Users see them as holdfast.array, holdfast.UsageError and so on.
+for _type in vars(_core).values():
+    if isinstance(_type, type):
+        _type.__module__ = "holdfast"
+del _type
+
 
 def __getattr__(name: str):
     # Devices are opened when they are first asked for.
     if name == "cpu":
         return _core.device("cpu")
     if name == "gpu":
-        return _core.device("cuda")
+        return _core.default_device()
     raise AttributeError(f"module 'holdfast' has no attribute '{name}'")
 
 

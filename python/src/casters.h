@@ -108,7 +108,7 @@ struct type_caster<holdfast::Bytes> {
 
 template <>
 struct type_caster<holdfast::On> {
-  NB_TYPE_CASTER(holdfast::On, const_name("Stream | Device | str | None"))
+  NB_TYPE_CASTER(holdfast::On, const_name("Stream | Device | str"))
   bool from_python(handle src, uint32_t, cleanup_list*) noexcept {
     if (src.is_none()) return true;
     try {

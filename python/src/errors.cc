@@ -19,7 +19,7 @@ std::array<PyObject*, kCodes> classes{};
 
 nb::object make_class(const nb::module_& m, const char* name, const nb::object& bases,
                       const char* doc) {
-  const std::string full = "holdfast." + std::string(name);
+  const std::string full = nb::cast<std::string>(m.attr("__name__")) + "." + name;
   nb::object made = nb::steal(PyErr_NewExceptionWithDoc(full.c_str(), doc, bases.ptr(), nullptr));
   if (!made.is_valid()) throw nb::python_error();
   m.attr(name) = made;

@@ -15,9 +15,13 @@ def test_types_are_shipped():
     assert (installed / "py.typed").exists()
     stub = ast.parse((installed / "_core.pyi").read_text())
     names = {n.name for n in stub.body if isinstance(n, ast.FunctionDef | ast.ClassDef)}
-    public = {n for n in vars(hf._core) if not n.startswith("_")}
-    values = {"bool_"} | {n for n in public if isinstance(getattr(hf, n), hf.Dtype)}
-    assert public - values <= names
+    names |= {n.target.id for n in stub.body if isinstance(n, ast.AnnAssign)}
+    assert {n for n in vars(hf._core) if not n.startswith("_")} <= names
+
+
+def test_classes_are_those_of_the_package():
+    assert repr(hf.array) == "<class 'holdfast.array'>"
+    assert repr(hf.UsageError) == "<class 'holdfast.UsageError'>"
 
 
 def test_the_version_is_that_of_the_headers():
@@ -28,7 +32,7 @@ def test_the_version_is_that_of_the_headers():
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_python_examples_run_and_print_what_the_page_says(run_python, page):
     text = (root / page).read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```\n(?:\n((?:    .*\n)+))?", text, re.M | re.S)
+    blocks = re.findall(r"^```python\n((?:.*\n)*?)```\n(?:\n((?:    .*\n)+))?", text, re.M)
     assert blocks
     for code, printed in blocks:
         done = run_python(code)
