@@ -68,7 +68,7 @@ std::string shown(const Array& array) {
 
 nb::object to_numpy(nb::handle self, const nb::object& dtype, std::optional<bool> copy_it) {
   const nb::module_ numpy = nb::module_::import_("numpy");
-  const Array& array = *nb::inst_ptr<Array>(self);
+  const Array array = nb::cast<Array>(self);
   // NumPy lacks bfloat16; float32 has all its values.
   const bool widen = array.dtype() == Dtype::bfloat16;
   const nb::object source = widen ? nb::cast(astype(array, Dtype::float32)) : nb::borrow(self);
@@ -122,7 +122,7 @@ void bind_at(nb::module_& m, ArrayClass& c) {
   key.def(
       "subtract",
       [](const AtKey& at, const ArrayLike& value) {
-        const Array by = negative(to_array(value.object(), at.array.dtype()));
+        const Array by = negative(to_array(value.object(), at.array.dtype(), at.array.device()));
         return set_item(at.array, at.key, ArrayLike(nb::cast(by)), Update::add);
       },
       "value"_a, "With the value subtracted");
@@ -221,7 +221,7 @@ void bind_indexing(ArrayClass& c) {
       .def(
           "__iter__",
           [](nb::handle self) {
-            if (nb::inst_ptr<Array>(self)->ndim() == 0) {
+            if (nb::cast<Array>(self).ndim() == 0) {
               throw nb::type_error("an array without axes cannot be iterated");
             }
             return nb::steal(PySeqIter_New(self.ptr()));

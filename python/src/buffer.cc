@@ -1,9 +1,11 @@
 #include "python/src/buffer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <string>
 #include <string_view>
 
+#include "holdfast/creation.h"
 #include "holdfast/hal/device.h"
 #include "holdfast/runtime/context.h"
 #include "holdfast/views.h"
@@ -80,8 +82,14 @@ void gather(std::byte*& to, const std::byte* data, std::span<const int64_t> shap
   }
 }
 
-bool host_can_reach(const Array& array) {
-  return array.device().context()->device()->info().device_memory_host_visible;
+// Whether strides in bytes are strides in elements, too.
+bool whole(const Strides& byte_strides, size_t size) {
+  return std::all_of(byte_strides.begin(), byte_strides.end(),
+                     [&](int64_t stride) { return stride % static_cast<int64_t>(size) == 0; });
+}
+
+bool host_can_reach(const Device& device) {
+  return device.context()->device()->info().device_memory_host_visible;
 }
 
 // What an exported Py_buffer keeps.
@@ -123,7 +131,7 @@ void fill_buffer(Py_buffer& to, PyObject* self, const Array& array, int flags) {
 int get_buffer(PyObject* self, Py_buffer* to, int flags) {
   to->obj = nullptr;
   try {
-    fill_buffer(*to, self, Array(*nb::inst_ptr<Array>(self)), flags);
+    fill_buffer(*to, self, nb::cast<Array>(nb::handle(self)), flags);
     return 0;
   } catch (nb::python_error& error) {
     error.restore();
@@ -149,12 +157,12 @@ ImportedBuffer::ImportedBuffer(nb::handle exporter) {
   }
   dtype_ = *dtype;
   int64_t stride = view_.itemsize;
-  strides_.resize(static_cast<size_t>(view_.ndim));
-  if (strides_.size() > Dims::kMaxDims) {
+  const auto ndim = static_cast<size_t>(view_.ndim);
+  if (ndim > Dims::kMaxDims) {
     PyBuffer_Release(&view_);
     throw nb::value_error("an array has at most 8 axes");
   }
-  shape_ = Shape::filled(strides_.size(), 0);
+  shape_ = strides_ = Shape::filled(ndim, 0);
   for (size_t i = strides_.size(); i-- > 0;) {
     shape_[i] = view_.shape[i];
     strides_[i] = view_.strides != nullptr ? view_.strides[i] : stride;
@@ -165,27 +173,32 @@ ImportedBuffer::ImportedBuffer(nb::handle exporter) {
 ImportedBuffer::~ImportedBuffer() { PyBuffer_Release(&view_); }
 
 Array ImportedBuffer::copied(const On& on) const {
-  const auto bytes = static_cast<size_t>(view_.len);
-  const bool in_rows = PyBuffer_IsContiguous(&view_, 'C') != 0;
-  return without_gil([&](const WaitLimit&) {
-    if (in_rows) {
-      return Array(dtype_, shape_, std::span(data(), bytes), {}, on);
-    }
-    std::vector<std::byte> rows(bytes);
-    std::byte* to = rows.data();
-    gather(to, data(), shape_.span(), strides_, static_cast<size_t>(view_.itemsize));
-    return Array(dtype_, shape_, rows, {}, on);
-  });
+  return copy_memory(data(), dtype_, shape_, strides_, on);
 }
 
 std::optional<Array> ImportedBuffer::shared(const std::shared_ptr<ImportedBuffer>& buffer,
                                             const On& on) {
-  Strides strides = Strides::filled(buffer->strides_.size(), 0);
-  for (size_t i = 0; i < strides.size(); ++i) {
-    if (buffer->strides_[i] % buffer->view_.itemsize != 0) return {};
-    strides[i] = buffer->strides_[i] / buffer->view_.itemsize;
-  }
+  Strides strides = buffer->strides_;
+  if (!whole(strides, size_of(buffer->dtype_).value)) return {};
+  for (size_t i = 0; i < strides.size(); ++i) strides[i] /= buffer->view_.itemsize;
   return import_memory(buffer->data(), buffer->dtype_, buffer->shape_, strides, buffer, on);
+}
+
+Array copy_memory(const void* data, Dtype dtype, const Shape& shape, const Strides& byte_strides,
+                  const On& on) {
+  const auto* first = static_cast<const std::byte*>(data);
+  const size_t size = size_of(dtype).value;
+  Layout layout{shape, byte_strides, 0};
+  for (size_t i = 0; i < shape.size(); ++i) layout.strides[i] /= static_cast<int64_t>(size);
+  const bool in_rows = layout.is_row_contiguous() && whole(byte_strides, size);
+  const size_t bytes = static_cast<size_t>(elements(shape)) * size;
+  return without_gil([&](const WaitLimit&) {
+    if (in_rows) return Array(dtype, shape, std::span(first, bytes), {}, on);
+    std::vector<std::byte> rows(bytes);
+    std::byte* to = rows.data();
+    gather(to, first, shape.span(), byte_strides.span(), size);
+    return Array(dtype, shape, rows, {}, on);
+  });
 }
 
 std::optional<Array> import_memory(const void* data, Dtype dtype, const Shape& shape,
@@ -195,6 +208,8 @@ std::optional<Array> import_memory(const void* data, Dtype dtype, const Shape& s
   if (elements(shape) == 0 || reinterpret_cast<uintptr_t>(data) % static_cast<size_t>(size) != 0) {
     return {};
   }
+  // Where `on` leads to is known once there is a node.
+  if (!host_can_reach(zeros({}, dtype, on).device())) return {};
   Layout layout{shape, strides, 0};
   int64_t last = 0;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -225,7 +240,7 @@ HostView::HostView(const Array& array, const WaitLimit& limit)
   if (array.size() == 0) {
     array.eval(limit);
     data_ = &kNothing;
-  } else if (!host_can_reach(array)) {
+  } else if (!host_can_reach(array.device())) {
     copy_.resize(array.nbytes().value);
     array.copy_to(copy_, limit);
     strides_ = Layout::row_contiguous(shape_).strides;

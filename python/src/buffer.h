@@ -34,15 +34,21 @@ class ImportedBuffer {
   Py_buffer view_{};
   Dtype dtype_ = Dtype::float32;
   Shape shape_;
-  std::vector<int64_t> strides_;  // in bytes
+  Strides strides_;  // in bytes
 };
 
 // An array in memory of others: elements at `data` with strides in elements, which may be negative.
 // `keep` is dropped once nothing can touch the memory any more, with the GIL. None if the memory is
-// not fit for it: no elements, elements that are not aligned, or a device that cannot import.
+// not fit for it: no elements, elements that are not aligned, or a device that the host shares no
+// memory with.
 std::optional<Array> import_memory(const void* data, Dtype dtype, const Shape& shape,
                                    const Strides& strides, std::shared_ptr<void> keep,
                                    const On& on);
+
+// An array with a copy of the host's elements at `data`, with strides in bytes. Needs the GIL, and
+// releases it.
+Array copy_memory(const void* data, Dtype dtype, const Shape& shape, const Strides& byte_strides,
+                  const On& on);
 
 // An array's elements as the host can read them, without a copy if the host can reach the device's
 // memory. It keeps that memory. Holds no Python object, so that any thread may drop it.

@@ -26,8 +26,15 @@ std::optional<Dtype> dtype_from(nb::handle object);
 // The one object of each dtype. Borrowed.
 nb::handle object_of(Dtype dtype);
 
+// The Array of a Python object; null if it is none, or one whose __init__ was not called.
+inline Array* array_in(nb::handle object) noexcept {
+  return nb::isinstance<Array>(object) && nb::inst_ready(object) ? nb::inst_ptr<Array>(object)
+                                                                 : nullptr;
+}
+
 // An argument that stands for an array: an array, a number, a nested list, or an object with a
-// buffer, __dlpack__ or __array__. Borrowed for the call.
+// buffer, __dlpack__ or __array__. Borrowed for the call. Elements that are not on a device yet go
+// where `on` says, else beside the first array among the other arguments.
 class ArrayLike {
  public:
   ArrayLike() = default;
@@ -35,15 +42,41 @@ class ArrayLike {
   // Whether the object looks like one; nothing is read.
   static bool accepts(nb::handle object);
 
-  // Numbers become 0-d arrays of bool, int32 (int64, uint64 where it needs them) or float32.
-  Array array(const On& on = {}) const;
-  // Python's numbers stay numbers: they adapt to the arrays beside them.
-  Term term(const On& on = {}) const;
   nb::handle object() const noexcept { return object_; }
+  // Null if the object is not an array.
+  const Array* shown() const noexcept { return array_in(object_); }
+
+  // Numbers become 0-d arrays of bool, int32 (int64, uint64 where it needs them) or float32.
+  template <typename... Others>
+  Array array(const On& on, const Others&... beside) const {
+    if (const Array* a = shown()) return *a;
+    return converted(home(on, beside...));
+  }
+  // Python's numbers stay numbers: they adapt to the arrays beside them.
+  template <typename... Others>
+  Term term(const On& on, const Others&... beside) const {
+    if (const Array* a = shown()) return {*a};
+    if (const std::optional<Term> n = number()) return *n;
+    return {converted(home(on, beside...))};
+  }
 
  private:
+  static const Array* array_of(const Array& array) noexcept { return &array; }
+  static const Array* array_of(const ArrayLike& given) noexcept { return given.shown(); }
+  template <typename... Others>
+  static On home(const On& on, const Others&... beside) {
+    const Array* found = nullptr;
+    ((found = found != nullptr ? found : array_of(beside)), ...);
+    return on.state() || found == nullptr ? on : On(found->device());
+  }
+  Array converted(const On& on) const;
+  std::optional<Term> number() const;
+
   nb::handle object_;
 };
+
+// All of them as arrays, beside the first that is one.
+std::vector<Array> arrays_of(const std::vector<ArrayLike>& given, const On& on);
 
 // The axes of a reduction: none, one, or several.
 struct Axes {

@@ -1,5 +1,7 @@
 #include "python/src/convert.h"
 
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <limits>
 #include <string>
@@ -150,7 +152,7 @@ Array of_numbers(nb::handle h, const Shape& shape, Dtype dtype, const On& on) {
   return upload(dtype, shape, bytes, on);
 }
 
-Array converted(Array a, std::optional<Dtype> dtype, const On& on) {
+Array with_dtype(Array a, std::optional<Dtype> dtype, const On& on) {
   return dtype && *dtype != a.dtype() ? astype(a, *dtype, on) : a;
 }
 
@@ -163,7 +165,7 @@ Array of_list(nb::handle h, std::optional<Dtype> dtype, const On& on) {
   for (Py_ssize_t i = 0; i < count; ++i) {
     parts.push_back(to_array(nb::object(nb::steal(PySequence_GetItem(h.ptr(), i))), {}, on));
   }
-  return converted(stack(parts, 0, on), dtype, on);
+  return with_dtype(stack(parts, 0, on), dtype, on);
 }
 
 Array of_number(nb::handle h, std::optional<Dtype> dtype, const On& on) {
@@ -183,18 +185,16 @@ nb::object numpy_array_of(nb::handle h) { return h.attr("__array__")(); }
 }  // namespace
 
 Array to_array(nb::handle object, std::optional<Dtype> dtype, const On& on) {
-  if (nb::isinstance<Array>(object)) {
-    return converted(*nb::inst_ptr<Array>(object), dtype, on);
-  }
+  if (const Array* a = array_in(object)) return with_dtype(*a, dtype, on);
   if (is_number(object)) return of_number(object, dtype, on);
   if (is_list(object)) return of_list(object, dtype, on);
   if (PyObject_CheckBuffer(object.ptr())) {
     const ImportedBuffer buffer(object);
-    return converted(buffer.copied(on), dtype, on);
+    return with_dtype(buffer.copied(on), dtype, on);
   }
   if (nb::hasattr(object, "__dlpack__")) {
     // A copy: the producer may write to its memory later.
-    return converted(copy(import_dlpack(object, on), on), dtype, on);
+    return with_dtype(import_dlpack(object, true, on), dtype, on);
   }
   if (nb::hasattr(object, "__array__")) return to_array(numpy_array_of(object), dtype, on);
   raise_not_an_array(object);
@@ -203,22 +203,21 @@ Array to_array(nb::handle object, std::optional<Dtype> dtype, const On& on) {
 Array as_array(nb::handle object, std::optional<Dtype> dtype, std::optional<bool> copy_it,
                const On& on) {
   const bool must_share = copy_it && !*copy_it;
-  if (nb::isinstance<Array>(object)) {
-    const Array& a = *nb::inst_ptr<Array>(object);
-    if (must_share && dtype && *dtype != a.dtype()) {
+  if (const Array* a = array_in(object)) {
+    if (must_share && dtype && *dtype != a->dtype()) {
       throw nb::value_error("another dtype needs a copy");
     }
-    const Array made = converted(a, dtype, on);
+    const Array made = with_dtype(*a, dtype, on);
     return copy_it && *copy_it ? copy(made, on) : made;
   }
-  if (!(copy_it && *copy_it) && PyObject_CheckBuffer(object.ptr())) {
+  if (!copy_it.value_or(false) && PyObject_CheckBuffer(object.ptr())) {
     auto buffer = std::make_shared<ImportedBuffer>(object);
     if (buffer->read_only() || must_share) {
       if (std::optional<Array> shared = ImportedBuffer::shared(buffer, on)) {
         if (must_share && dtype && *dtype != shared->dtype()) {
           throw nb::value_error("another dtype needs a copy");
         }
-        return converted(*shared, dtype, on);
+        return with_dtype(*shared, dtype, on);
       }
     }
   }
@@ -227,25 +226,35 @@ Array as_array(nb::handle object, std::optional<Dtype> dtype, std::optional<bool
 }
 
 bool ArrayLike::accepts(nb::handle h) {
-  return nb::isinstance<Array>(h) || is_number(h) || is_list(h) ||
+  return array_in(h) != nullptr || is_number(h) || is_list(h) ||
          PyObject_CheckBuffer(h.ptr()) != 0 || nb::hasattr(h, "__dlpack__") ||
          nb::hasattr(h, "__array__");
 }
 
-Array ArrayLike::array(const On& on) const { return to_array(object_, {}, on); }
+Array ArrayLike::converted(const On& on) const { return to_array(object_, {}, on); }
 
-Term ArrayLike::term(const On& on) const {
-  if (nb::isinstance<Array>(object_)) return {*nb::inst_ptr<Array>(object_)};
-  if (!is_number(object_)) return {to_array(object_, {}, on)};
+std::optional<Term> ArrayLike::number() const {
+  if (!is_number(object_)) return {};
   switch (kind_of(object_)) {
-    case Kind::boolean: return {object_.is(Py_True)};
-    case Kind::fraction: return {PyFloat_AsDouble(object_.ptr())};
+    case Kind::boolean: return Term(object_.is(Py_True));
+    case Kind::fraction: return Term(PyFloat_AsDouble(object_.ptr()));
     case Kind::integer: break;
   }
   int overflow = 0;
   const long long v = PyLong_AsLongLongAndOverflow(object_.ptr(), &overflow);
-  if (overflow == 0) return {v};
-  return {integer_of<uint64_t>(object_)};
+  if (overflow == 0) return Term(v);
+  return Term(integer_of<uint64_t>(object_));
+}
+
+std::vector<Array> arrays_of(const std::vector<ArrayLike>& given, const On& on) {
+  const auto first = std::find_if(given.begin(), given.end(),
+                                  [](const ArrayLike& a) { return a.shown() != nullptr; });
+  std::vector<Array> made;
+  made.reserve(given.size());
+  for (const ArrayLike& a : given) {
+    made.push_back(first != given.end() ? a.array(on, *first) : a.array(on));
+  }
+  return made;
 }
 
 Scalar to_scalar(nb::handle object) {

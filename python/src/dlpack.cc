@@ -110,7 +110,8 @@ std::shared_ptr<void> owned(Managed* managed) {
           }};
 }
 
-Array array_of(const dl::Tensor& tensor, std::shared_ptr<void> keep, const On& on) {
+Array array_of(const dl::Tensor& tensor, std::shared_ptr<void> keep, std::optional<bool> copy_it,
+               const On& on) {
   if (tensor.device.type != dl::kCpu && tensor.device.type != dl::kCudaHost) {
     throw nb::buffer_error("only memory of the host can be imported");
   }
@@ -122,13 +123,16 @@ Array array_of(const dl::Tensor& tensor, std::shared_ptr<void> keep, const On& o
   const auto ndim = static_cast<size_t>(tensor.ndim);
   const Shape shape(std::span<const int64_t>(tensor.shape, ndim));
   if (elements(shape) == 0) return {*dtype, shape, {}, {}, on};
-  const Strides strides = tensor.strides != nullptr
-                              ? Strides(std::span<const int64_t>(tensor.strides, ndim))
-                              : Layout::row_contiguous(shape).strides;
+  Strides strides = tensor.strides != nullptr
+                        ? Strides(std::span<const int64_t>(tensor.strides, ndim))
+                        : Layout::row_contiguous(shape).strides;
   const auto* data = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
-  std::optional<Array> made = import_memory(data, *dtype, shape, strides, std::move(keep), on);
-  if (!made) throw nb::buffer_error("the memory's elements are not aligned to their size");
-  return *made;
+  if (!copy_it.value_or(false)) {
+    if (auto made = import_memory(data, *dtype, shape, strides, keep, on)) return *made;
+    if (copy_it) throw nb::buffer_error("the memory cannot be shared with this device");
+  }
+  for (size_t i = 0; i < ndim; ++i) strides[i] *= static_cast<int64_t>(size_of(*dtype).value);
+  return copy_memory(data, *dtype, shape, strides, on);
 }
 
 nb::object capsule_from(nb::handle object) {
@@ -143,7 +147,7 @@ nb::object capsule_from(nb::handle object) {
 
 }  // namespace
 
-Array import_dlpack(nb::handle object, const On& on) {
+Array import_dlpack(nb::handle object, std::optional<bool> copy_it, const On& on) {
   const nb::object capsule = capsule_from(object);
   if (PyCapsule_IsValid(capsule.ptr(), dl::kVersionedName) != 0) {
     auto* managed = static_cast<dl::ManagedTensorVersioned*>(
@@ -152,12 +156,12 @@ Array import_dlpack(nb::handle object, const On& on) {
       throw nb::buffer_error("the tensor is of a later version of DLPack than 1");
     }
     PyCapsule_SetName(capsule.ptr(), dl::kUsedVersionedName);
-    return array_of(managed->tensor, owned(managed), on);
+    return array_of(managed->tensor, owned(managed), copy_it, on);
   }
   if (PyCapsule_IsValid(capsule.ptr(), dl::kName) != 0) {
     auto* managed = static_cast<dl::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), dl::kName));
     PyCapsule_SetName(capsule.ptr(), dl::kUsedName);
-    return array_of(managed->tensor, owned(managed), on);
+    return array_of(managed->tensor, owned(managed), copy_it, on);
   }
   throw nb::type_error("__dlpack__ returned no capsule with a tensor");
 }
@@ -171,8 +175,7 @@ void bind_dlpack(nb::module_& m, ArrayClass& c) {
       "from_dlpack",
       [](nb::handle x, const On& device, std::optional<bool> copy_it) {
         drain_tasks();
-        const Array shared = import_dlpack(x, device);
-        return copy_it.value_or(false) ? copy(shared, device) : shared;
+        return import_dlpack(x, copy_it, device);
       },
       "x"_a, nb::kw_only(), "device"_a = nb::none(), "copy"_a = nb::none(),
       nb::sig("def from_dlpack(x: typing.Any, *, device: Stream | Device | str | None = None, "

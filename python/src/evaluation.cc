@@ -9,8 +9,8 @@ namespace {
 // The arrays in nested tuples, lists and dicts. Copies: another thread may assign to the objects
 // while these are evaluated.
 void collect(std::vector<Array>& arrays, nb::handle tree) {
-  if (nb::isinstance<Array>(tree)) {
-    arrays.push_back(*nb::inst_ptr<Array>(tree));
+  if (const Array* a = array_in(tree)) {
+    arrays.push_back(*a);
   } else if (PyTuple_Check(tree.ptr()) || PyList_Check(tree.ptr())) {
     for (const nb::handle item : nb::borrow(tree)) collect(arrays, item);
   } else if (PyDict_Check(tree.ptr())) {

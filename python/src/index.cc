@@ -36,8 +36,10 @@ bool is_integer(nb::handle h) {
   if (PyLong_Check(h.ptr())) return true;
   if (PyIndex_Check(h.ptr()) == 0) return false;
   // NumPy's arrays are integers, too, where they have one element; its scalars have no axes.
-  return nb::len(nb::getattr(h, "shape", nb::make_tuple())) == 0 &&
-         nb::object(nb::steal(PyNumber_Index(h.ptr()))).is_valid();
+  if (nb::len(nb::getattr(h, "shape", nb::make_tuple())) != 0) return false;
+  const nb::object index = nb::steal(PyNumber_Index(h.ptr()));
+  if (!index.is_valid()) PyErr_Clear();
+  return index.is_valid();
 }
 
 int64_t integer_from(nb::handle h) {
@@ -51,7 +53,7 @@ int64_t integer_from(nb::handle h) {
 
 std::optional<int64_t> bound_from(nb::handle h) {
   if (h.is_none()) return {};
-  if (nb::isinstance<Array>(h)) return integer_from(nb::object(h.attr("item")()));
+  if (array_in(h) != nullptr) return integer_from(nb::object(h.attr("item")()));
   // As Python does it, a bound beyond any array means its end.
   const nb::object index = nb::steal(PyNumber_Index(h.ptr()));
   if (!index.is_valid()) throw nb::python_error();
@@ -142,13 +144,13 @@ class Parser {
   }
 
   // Replaces what becomes an array by that array.
-  static size_t axes_used_by(nb::object& item) {
+  size_t axes_used_by(nb::object& item) const {
     if (!is_array(item)) return 1;
     if (!ArrayLike::accepts(item)) {
       throw nb::type_error(
           "an index is an integer, a slice, None, an Ellipsis, or an array of integers or bool");
     }
-    Array array = to_array(item);
+    Array array = to_array(item, {}, x_.device());
     if (array.dtype() != Dtype::bool_ && !holdfast::is_integer(array.dtype())) {
       if (array.size() != 0) throw nb::index_error("arrays of positions are of integers or bool");
       array = astype(array, Dtype::int32);  // [] is a list of no positions
@@ -187,7 +189,7 @@ class Parser {
     } else if (is_integer(item)) {
       take_integer(integer_from(item));
     } else {
-      take_array(*nb::inst_ptr<Array>(item));
+      take_array(*array_in(item));
     }
   }
 
@@ -383,7 +385,7 @@ Array get_item(const Array& x, nb::handle given) {
 
 Array set_item(Array x, nb::handle given, const ArrayLike& value, Update how) {
   const Key key = Parser(x, given).key();
-  const Array v = to_array(value.object(), x.dtype());
+  const Array v = to_array(value.object(), x.dtype(), x.device());
   if (key.axes.empty() && how == Update::set) {
     // The update's shape among the slices: None's axes gone, those of integers there.
     Shape sliced;

@@ -1,5 +1,6 @@
 #include "holdfast/kernel.h"
 
+#include <iterator>
 #include <string>
 
 #include "holdfast/kernel/launch.h"
@@ -105,9 +106,12 @@ std::vector<Array> call_kernel(const Kernel& kernel, const std::vector<ArrayLike
                   .ensure_row_contiguous = ensure_row_contiguous,
                   .label = std::move(label),
                   .on = on};
-  std::vector<Array> arrays;
-  for (const ArrayLike& a : inputs) arrays.push_back(a.array(on));
-  for (const ArrayLike& a : in_place) call.in_place.push_back(a.array(on));
+  std::vector<ArrayLike> given = inputs;
+  given.insert(given.end(), in_place.begin(), in_place.end());
+  std::vector<Array> arrays = arrays_of(given, on);
+  const auto last = arrays.begin() + static_cast<std::ptrdiff_t>(inputs.size());
+  call.in_place.assign(std::make_move_iterator(last), std::make_move_iterator(arrays.end()));
+  arrays.erase(last, arrays.end());
   each_pair(constants, [&](std::string name, const nb::object& value) {
     call.constants.push_back({std::move(name), constant_of(value)});
   });

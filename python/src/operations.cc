@@ -25,8 +25,8 @@ class Table {
 
   void binary(const char* name, Binary f, const char* doc) {
     const auto call = [f](const ArrayLike& a, const ArrayLike& b, const On& on) {
-      const Term left = a.term(on);
-      Term right = b.term(on);
+      const Term left = a.term(on, b);
+      Term right = b.term(on, a);
       if (left.kind() != Term::Kind::array && right.kind() != Term::Kind::array) {
         right = Term(b.array(on));
       }
@@ -205,13 +205,6 @@ void bind_views(nb::module_& m, ArrayClass& c) {
         "The array itself if it is row-contiguous, otherwise a row-contiguous copy");
 }
 
-std::vector<Array> arrays_of(const std::vector<ArrayLike>& given, const On& on) {
-  std::vector<Array> made;
-  made.reserve(given.size());
-  for (const ArrayLike& a : given) made.push_back(a.array(on));
-  return made;
-}
-
 void bind_others(nb::module_& m, ArrayClass& c) {
   const auto stream = "stream"_a = nb::none();
   m.def(
@@ -219,9 +212,9 @@ void bind_others(nb::module_& m, ArrayClass& c) {
       [](const ArrayLike& a, const std::optional<ArrayLike>& low,
          const std::optional<ArrayLike>& high, const On& on) {
         const Array array = a.array(on);
-        if (low && high) return clip(array, low->term(on), high->term(on), on);
-        if (low) return maximum(array, low->term(on), on);
-        if (high) return minimum(array, high->term(on), on);
+        if (low && high) return clip(array, low->term(on, array), high->term(on, array), on);
+        if (low) return maximum(array, low->term(on, array), on);
+        if (high) return minimum(array, high->term(on, array), on);
         throw nb::value_error("clip needs a lower or an upper limit");
       },
       "a"_a, "a_min"_a.none() = nb::none(), "a_max"_a.none() = nb::none(), nb::kw_only(), stream,
@@ -229,7 +222,8 @@ void bind_others(nb::module_& m, ArrayClass& c) {
   m.def(
       "where",
       [](const ArrayLike& condition, const ArrayLike& x, const ArrayLike& y, const On& on) {
-        return where(condition.array(on), x.term(on), y.term(on), on);
+        return where(condition.array(on, x, y), x.term(on, condition, y), y.term(on, condition, x),
+                     on);
       },
       "condition"_a, "x"_a, "y"_a, nb::kw_only(), stream,
       "x where the condition is not zero, y elsewhere");
@@ -243,7 +237,7 @@ void bind_others(nb::module_& m, ArrayClass& c) {
   m.def(
       "matmul",
       [](const ArrayLike& a, const ArrayLike& b, const On& on) {
-        return matmul(a.array(on), b.array(on), on);
+        return matmul(a.array(on, b), b.array(on, a), on);
       },
       "a"_a, "b"_a, nb::kw_only(), stream,
       "The matrix product over the last two axes; floats only");
@@ -262,14 +256,14 @@ void bind_others(nb::module_& m, ArrayClass& c) {
   m.def(
       "take",
       [](const Array& a, const ArrayLike& indices, std::optional<int64_t> axis, const On& on) {
-        return take(a, indices.array(on), axis, on);
+        return take(a, indices.array(on, a), axis, on);
       },
       "a"_a, "indices"_a, "axis"_a = nb::none(), nb::kw_only(), stream,
       "Elements along an axis, or of the flattened array, at integer positions");
   m.def(
       "take_along_axis",
       [](const Array& a, const ArrayLike& indices, int64_t axis, const On& on) {
-        return take_along_axis(a, indices.array(on), axis, on);
+        return take_along_axis(a, indices.array(on, a), axis, on);
       },
       "a"_a, "indices"_a, "axis"_a, nb::kw_only(), stream,
       "One position along the axis for each element of the result");
@@ -277,7 +271,8 @@ void bind_others(nb::module_& m, ArrayClass& c) {
       "put_along_axis",
       [](const Array& a, const ArrayLike& indices, const ArrayLike& values, int64_t axis,
          const On& on) {
-        return scatter_along_axis(a, indices.array(on), values.array(on), axis, Update::set, on);
+        return scatter_along_axis(a, indices.array(on, a), values.array(on, a), axis, Update::set,
+                                  on);
       },
       "a"_a, "indices"_a, "values"_a, "axis"_a, nb::kw_only(), stream,
       "The array with one element along the axis replaced for each index");

@@ -9,10 +9,10 @@ using Binary = Array (*)(const Term&, const Term&, const On&);
 // a OP b and b OP a. What does not look like an array gives NotImplemented.
 void both_ways(ArrayClass& c, const char* name, const char* reflected, Binary f) {
   c.def(
-      name, [f](const Array& a, const ArrayLike& b) { return f(a, b.term(), {}); },
+      name, [f](const Array& a, const ArrayLike& b) { return f(a, b.term({}, a), {}); },
       nb::is_operator());
   c.def(
-      reflected, [f](const Array& a, const ArrayLike& b) { return f(b.term(), a, {}); },
+      reflected, [f](const Array& a, const ArrayLike& b) { return f(b.term({}, a), a, {}); },
       nb::is_operator());
 }
 
@@ -22,7 +22,7 @@ void in_place(ArrayClass& c, const char* name, Binary f) {
   c.def(
       name,
       [f](Array& a, const ArrayLike& b) -> Array& {
-        a = f(Term(a), b.term(), {});
+        a = f(Term(a), b.term({}, a), {});
         return a;
       },
       nb::is_operator(), nb::rv_policy::none);
@@ -30,7 +30,7 @@ void in_place(ArrayClass& c, const char* name, Binary f) {
 
 void compares(ArrayClass& c, const char* name, Binary f) {
   c.def(
-      name, [f](const Array& a, const ArrayLike& b) { return f(a, b.term(), {}); },
+      name, [f](const Array& a, const ArrayLike& b) { return f(a, b.term({}, a), {}); },
       nb::is_operator());
 }
 
@@ -41,15 +41,13 @@ const Array& boolean(const Array& a) {
   }
   return a;
 }
-Array boolean(const ArrayLike& given) {
-  Array a = given.array();
-  (void)boolean(a);
-  return a;
-}
 void logic(ArrayClass& c, const char* name, const char* reflected, Binary f) {
   for (const char* each : {name, reflected}) {
     c.def(
-        each, [f](const Array& a, const ArrayLike& b) { return f(boolean(a), boolean(b), {}); },
+        each,
+        [f](const Array& a, const ArrayLike& b) {
+          return f(boolean(a), boolean(b.array({}, a)), {});
+        },
         nb::is_operator());
   }
 }
@@ -87,10 +85,10 @@ void bind_operators(ArrayClass& c) {
   c.def("__pos__", [](const Array& a) { return a; });
   c.def("__abs__", [](const Array& a) { return abs(a); });
   c.def(
-      "__matmul__", [](const Array& a, const ArrayLike& b) { return matmul(a, b.array()); },
+      "__matmul__", [](const Array& a, const ArrayLike& b) { return matmul(a, b.array({}, a)); },
       nb::is_operator());
   c.def(
-      "__rmatmul__", [](const Array& a, const ArrayLike& b) { return matmul(b.array(), a); },
+      "__rmatmul__", [](const Array& a, const ArrayLike& b) { return matmul(b.array({}, a), a); },
       nb::is_operator());
 }
 

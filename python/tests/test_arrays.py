@@ -153,6 +153,21 @@ def test_arrays_are_not_hashable_and_can_be_weakly_referenced():
     assert seen() is None
 
 
+@pytest.mark.filterwarnings("ignore:nanobind")
+def test_an_array_whose_init_was_not_called_is_refused():
+    class Forgetful(hf.array):
+        def __init__(self):
+            pass
+
+    bad = Forgetful()
+    for use in (
+        lambda: bad.shape, lambda: hf.zeros(2) + bad, lambda: memoryview(bad), lambda: hf.eval(bad),
+        lambda: hf.zeros(2)[bad], lambda: hf.array(bad),
+    ):  # fmt: skip
+        with pytest.raises((TypeError, BufferError)):
+            use()
+
+
 def test_names_and_labels_reach_errors():
     x = hf.zeros(3)
     x.name = "weights"

@@ -1,6 +1,7 @@
 import pickle
 
 import holdfast as hf
+import numpy as np
 import pytest
 
 
@@ -28,6 +29,28 @@ def test_arrays_move_between_devices():
     assert x.to("cpu").tolist() == [1, 2, 3, 4]
     with pytest.raises(hf.UsageError):
         x + y
+
+
+def test_elements_of_the_host_go_beside_the_arrays_they_meet():
+    x = hf.arange(4, dtype=hf.float32, stream="adversary(cpu,seed=3)")
+    assert x.device != hf.default_device()
+    row = np.arange(4, dtype=np.float32)
+    assert (x + row).tolist() == (row + x).tolist() == [0, 2, 4, 6]
+    assert hf.maximum(row, x).device == x.device
+    assert hf.where(row > 1, x, [9, 9, 9, 9]).tolist() == [9, 9, 2, 3]
+    assert hf.concatenate([[5.0], x]).tolist() == [5, 0, 1, 2, 3]
+    assert x[[0, -1]].tolist() == [0, 3]
+    assert x[row > 1].tolist() == [2, 3]
+    x[1:3] = row[:2]
+    x[[0]] = 7
+    assert x.tolist() == [7, 0, 1, 3]
+    assert x.at[[0, 0]].add(1).tolist() == [9, 0, 1, 3]
+    double = hf.kernel("scaled", ["x", "by"], ["y"],
+                       "uint i = thread_position_in_grid.x; y[i] = x[i] * by;")  # fmt: skip
+    (y,) = double(inputs=[x, 2.0], output_shapes=[(4,)], output_dtypes=[hf.float32],
+                  grid=(4, 1, 1), threadgroup=(4, 1, 1))  # fmt: skip
+    assert y.device == x.device
+    assert y.tolist() == [14, 0, 2, 6]
 
 
 def test_the_default_device_is_where_arrays_go():

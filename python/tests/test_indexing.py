@@ -171,6 +171,21 @@ def test_lists_numpy_scalars_and_arrays_without_axes_are_keys():
         ours[np.int64(3)]
 
 
+def test_arrays_without_axes_have_keys_too():
+    x = hf.array(5)
+    assert x[()].item() == x[...].item() == 5
+    assert x[None].tolist() == [5]
+    assert x[True].tolist() == [5]
+    x[()] = 6
+    assert x.item() == 6
+    x[...] = 7
+    assert x.item() == 7
+    x[True] = 8
+    assert x.item() == 8
+    with pytest.raises(IndexError):
+        x[0]
+
+
 def test_slices_share_memory_and_compute_nothing():
     x = hf.arange(12).reshape(3, 4)
     x.eval()

@@ -174,6 +174,17 @@ def test_dlpack_follows_its_protocol():
         hf.from_dlpack(3)
 
 
+def test_memory_that_cannot_be_shared_is_copied():
+    fields = np.zeros(3, np.dtype([("a", "u1"), ("b", "<f4")]))
+    fields["b"] = [1, 2, 3]
+    assert hf.array(fields["b"]).tolist() == [1, 2, 3]
+    odd = np.frombuffer(b"\0" + np.float32([4, 5]).tobytes(), np.uint8)[1:].view(np.float32)
+    assert hf.asarray(odd).tolist() == [4, 5]
+    assert hf.from_dlpack(np.float32([1]), copy=True).tolist() == [1]
+    with pytest.raises(ValueError):
+        hf.asarray(odd, copy=False)
+
+
 class Producer:
     """Counts what becomes of its capsules."""
 

@@ -146,6 +146,8 @@ def interrupt():
         pass
     os.kill(os.getpid(), signal.SIGINT)
 
+# Shells start background processes without a handler for it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Thread(target=interrupt).start()
 x = slow(1 << 62)
 try:
