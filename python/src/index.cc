@@ -35,8 +35,9 @@ bool is_integer(nb::handle h) {
   if (PyBool_Check(h.ptr()) || nb::isinstance<Array>(h)) return false;
   if (PyLong_Check(h.ptr())) return true;
   if (PyIndex_Check(h.ptr()) == 0) return false;
-  // NumPy's arrays are integers, too, where they have one element; its scalars have no axes.
+  // To Python, NumPy's arrays of one element are integers, too, and so is its bool before 2.3.
   if (nb::len(nb::getattr(h, "shape", nb::make_tuple())) != 0) return false;
+  if (dtype_from(nb::getattr(h, "dtype", nb::none())) == Dtype::bool_) return false;
   const nb::object index = nb::steal(PyNumber_Index(h.ptr()));
   if (!index.is_valid()) PyErr_Clear();
   return index.is_valid();

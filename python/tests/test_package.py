@@ -6,6 +6,7 @@ import re
 
 import holdfast as hf
 import pytest
+from readme_example import examples
 
 installed = pathlib.Path(hf.__file__).parent
 root = pathlib.Path(__file__).parents[2]
@@ -31,15 +32,13 @@ def test_the_version_is_that_of_the_headers():
 
 @pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
 def test_python_examples_run_and_print_what_the_page_says(run_python, page):
-    text = (root / page).read_text()
-    blocks = re.findall(r"^```python\n((?:.*\n)*?)```\n(?:\n((?:    .*\n)+))?", text, re.M)
+    blocks = list(examples(page))
     assert blocks
     for code, printed in blocks:
         done = run_python(code)
         assert done.returncode == 0, done.stderr
-        wanted = re.sub(r"^    ", "", printed, flags=re.M)
-        if wanted:
-            assert done.stdout == wanted
+        if printed:
+            assert done.stdout == printed
 
 
 def test_the_module_is_the_namespace_of_its_arrays():
