@@ -264,3 +264,42 @@ def test_memory_of_evaluated_arrays_is_flat():
         hf.async_eval(x + 1)
     hf.synchronize()
     assert hf.get_active_memory() == before
+
+
+def test_a_forked_child_can_exit_as_usual(run_python):
+    done = run_python(
+        """
+        import os, sys, warnings
+        import holdfast as hf
+        import numpy as np
+        warnings.simplefilter("ignore")
+        x = hf.arange(3) + 1
+        y = hf.from_numpy(np.ones(4)) + 1
+        hf.async_eval(x, y)
+        view = np.asarray(x)
+        child = os.fork()
+        if child == 0:
+            sys.exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        print(x.tolist(), y.tolist())
+        """
+    )
+    assert (done.stdout, done.stderr) == ("[1, 2, 3] [2.0, 2.0, 2.0, 2.0]\n", "")
+
+
+def test_a_forked_child_can_open_a_device_of_its_own(run_python):
+    done = run_python(
+        """
+        import os, warnings
+        import holdfast as hf
+        warnings.simplefilter("ignore")
+        hf.eval(hf.arange(3) + 1)
+        child = os.fork()
+        if child == 0:
+            own = hf.device("adversary(cpu,seed=1)")
+            print(hf.full(2, 7, stream=own).tolist(), flush=True)
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        """
+    )
+    assert (done.returncode, done.stdout) == (0, "[7, 7]\n"), done.stderr
