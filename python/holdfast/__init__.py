@@ -11,14 +11,14 @@ docs/python.md is the guide.
 import math as _math
 
 from holdfast import _core, fast, random
-from holdfast._core import *  # noqa: F403
+from holdfast._core import *
 from holdfast._io import load, save, save_safetensors, savez
 from holdfast._more import aeval, finfo, from_numpy, iinfo, isdtype, result_type
 
 __version__ = "{}.{}.{}".format(*_core._version)
 
 # Names that are built-in types, too, come by their short name from the module alone.
-bool = _core.bool_  # noqa: A001
+bool = _core.bool_
 newaxis = None
 pi = _math.pi
 e = _math.e

@@ -57,8 +57,11 @@ def isdtype(dtype: Dtype, kind: Dtype | str | tuple[Dtype | str, ...]) -> bool:
 
 def result_type(*arrays_and_dtypes: array | Dtype | bool | int | float) -> Dtype:
     """The dtype of a result that is computed from all of these."""
-    dtypes = [a if isinstance(a, Dtype) else a.dtype for a in arrays_and_dtypes
-              if isinstance(a, array | Dtype)]
+    dtypes = [
+        a if isinstance(a, Dtype) else a.dtype
+        for a in arrays_and_dtypes
+        if isinstance(a, array | Dtype)
+    ]
     numbers = [a for a in arrays_and_dtypes if not isinstance(a, array | Dtype)]
     if not dtypes:
         raise ValueError("result_type needs an array or a dtype")
@@ -68,7 +71,7 @@ def result_type(*arrays_and_dtypes: array | Dtype | bool | int | float) -> Dtype
     return made
 
 
-class iinfo:  # noqa: N801
+class iinfo:
     """The limits of an integer dtype."""
 
     def __init__(self, dtype: Dtype):
@@ -88,7 +91,7 @@ class iinfo:  # noqa: N801
 _FLOATS = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "float64": (52, 1023)}
 
 
-class finfo:  # noqa: N801
+class finfo:
     """The limits of a floating-point dtype."""
 
     def __init__(self, dtype: Dtype):

@@ -54,7 +54,7 @@ def _shape_for(shape: Sequence[int] | int | None, *args) -> Sequence[int]:
         other = arg.shape if isinstance(arg, array) else ()
         longer, shorter = (made, other) if len(made) >= len(other) else (other, made)
         padded = (1,) * (len(longer) - len(shorter)) + tuple(shorter)
-        made = tuple(b if a == 1 else a for a, b in zip(longer, padded))
+        made = tuple(b if a == 1 else a for a, b in zip(longer, padded, strict=True))
     return made
 
 
@@ -85,9 +85,7 @@ def normal(
     stream: StreamOrDevice = None,
 ) -> array:
     """Normally distributed, with mean `loc` and standard deviation `scale`."""
-    made = _core._random_normal(
-        _shape_for(shape), dtype, _key_or_next(key), stream=stream
-    )
+    made = _core._random_normal(_shape_for(shape), dtype, _key_or_next(key), stream=stream)
     if not _is(scale, 1):
         made = _core.multiply(made, scale)
     if not _is(loc, 0):
@@ -168,9 +166,7 @@ def categorical(
     axis = axis % logits.ndim
     rest = logits.shape[:axis] + logits.shape[axis + 1 :]
     if num_samples is not None:
-        moved = _core.transpose(
-            logits, [i for i in range(logits.ndim) if i != axis] + [axis]
-        )
+        moved = _core.transpose(logits, [i for i in range(logits.ndim) if i != axis] + [axis])
         noise = gumbel((*rest, num_samples, logits.shape[axis]), key=key, stream=stream)
         return _core.argmax(_core.expand_dims(moved, -2) + noise, -1)
     if shape is None:

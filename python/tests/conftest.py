@@ -3,8 +3,8 @@ import os
 # Every device checks that nothing in flight is freed, reused or accessed out of order.
 os.environ.setdefault("HOLDFAST_VALIDATE", "1")
 
-import hypothesis  # noqa: E402
-import pytest  # noqa: E402
+import hypothesis
+import pytest
 
 # The same examples on every run; times are not asserted.
 hypothesis.settings.register_profile(

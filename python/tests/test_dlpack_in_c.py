@@ -2,8 +2,21 @@
 
 import ctypes
 import threading
-from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_uint8, c_uint16, c_uint32
-from ctypes import c_uint64, c_void_p, cast, py_object, pythonapi
+from ctypes import (
+    POINTER,
+    Structure,
+    c_char_p,
+    c_int32,
+    c_int64,
+    c_uint8,
+    c_uint16,
+    c_uint32,
+    c_uint64,
+    c_void_p,
+    cast,
+    py_object,
+    pythonapi,
+)
 
 import holdfast as hf
 import pytest
@@ -133,7 +146,8 @@ def test_imported_tensors_are_given_back_once_and_by_a_thread_of_python():
 
 def test_tensors_that_no_array_can_be_are_given_back():
     for change in (
-        {"device_type": 2}, {"code": 5, "bits": 64}, {"lanes": 4}, {"ndim": 9}, {"code": 2, "bits": 8},
+        {"device_type": 2}, {"code": 5, "bits": 64}, {"code": 2, "bits": 8}, {"lanes": 4},
+        {"ndim": 9},
     ):  # fmt: skip
         producer = Producer(4)
         for name, value in change.items():

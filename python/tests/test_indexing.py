@@ -130,7 +130,7 @@ def broadcastable_to(shape):
     """Integers, or arrays of a shape that stretches to this one."""
 
     def values(keep):
-        lengths = [n if k else 1 for n, k in zip(shape, keep)]
+        lengths = [n if k else 1 for n, k in zip(shape, keep, strict=True)]
         return st.integers(0, len(lengths)).map(lambda cut: -1 - numbered(lengths[cut:]))
 
     arrays = st.lists(st.booleans(), min_size=len(shape), max_size=len(shape)).flatmap(values)

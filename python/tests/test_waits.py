@@ -1,36 +1,16 @@
 """Threads, the GIL, signals, fork, exit."""
 
 import asyncio
+import pathlib
 import sys
 import threading
 
 import holdfast as hf
 import pytest
+from slow import in_flight, slow
 
-# A kernel that takes as long as it is told, and an array that needs it.
-SLOW = """
-import holdfast as hf
-
-_spin = hf.kernel("spin", ["x"], ["y"], '''
-    uint v = x[0];
-    for (ulong i = 0; i < n; ++i) v = v * 1664525u + 1013904223u + (v >> 7);
-    y[0] = v;
-''')
-
-def slow(n):
-    (y,) = _spin(inputs=[hf.zeros(1, hf.uint32)], output_shapes=[(1,)],
-                 output_dtypes=[hf.uint32], grid=(1, 1, 1), threadgroup=(1, 1, 1),
-                 params={"n": n})
-    return y
-
-def in_flight():
-    return hf.stats().submissions_in_flight > 0
-
-hf.eval(slow(1))
-hf.synchronize()
-"""
-
-exec(SLOW)
+# Programs of their own begin with it.
+SLOW = pathlib.Path(__file__).with_name("slow.py").read_text()
 
 
 def run_in_threads(count, work):
@@ -57,14 +37,14 @@ def test_other_threads_run_while_one_waits():
 
     def watch(_):
         started.set()
-        while not in_flight():  # noqa: F821
+        while not in_flight():
             pass
         seen.append(True)
 
     watcher = threading.Thread(target=watch, args=(0,))
     watcher.start()
     started.wait()
-    slow(200_000_000).eval()  # noqa: F821
+    slow(200_000_000).eval()
     watcher.join()
     assert seen
 
@@ -92,7 +72,7 @@ def test_threads_have_streams_of_their_own():
 
 
 def test_waits_end_at_their_timeout_and_lose_nothing():
-    x = slow(300_000_000)  # noqa: F821
+    x = slow(300_000_000)
     with pytest.raises(TimeoutError):
         hf.eval(x, timeout=0)
     with pytest.raises(hf.TimeoutError):
@@ -122,7 +102,7 @@ def test_asyncio_goes_on_while_arrays_are_computed():
                 await asyncio.sleep(0)
 
         ticking = asyncio.create_task(tick())
-        x, y = slow(100_000_000), hf.arange(3) + 1  # noqa: F821
+        x, y = slow(100_000_000), hf.arange(3) + 1
         await asyncio.gather(hf.aeval(x), hf.aeval(y, {"x": x}))
         ticking.cancel()
         assert ticks > 10
@@ -252,7 +232,7 @@ def test_ten_thousand_calls_leave_nothing_behind():
     hf.synchronize()
     assert sys.getallocatedblocks() - blocks < 200
     after = [sys.getrefcount(o) for o in (hf.float32, hf.array, None)]
-    assert all(abs(b - a) < 100 for a, b in zip(counts, after))
+    assert all(abs(b - a) < 100 for a, b in zip(counts, after, strict=True))
 
 
 def test_memory_of_evaluated_arrays_is_flat():
