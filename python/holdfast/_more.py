@@ -6,7 +6,25 @@ from typing import Any
 from holdfast import _core
 from holdfast._core import Dtype, array
 
-__all__ = ["aeval", "finfo", "from_numpy", "iinfo", "isdtype", "result_type"]
+__all__ = [
+    "aeval",
+    "allclose",
+    "array_equal",
+    "broadcast_arrays",
+    "can_cast",
+    "empty",
+    "empty_like",
+    "finfo",
+    "from_numpy",
+    "full_like",
+    "iinfo",
+    "isclose",
+    "isdtype",
+    "matrix_transpose",
+    "result_type",
+    "unstack",
+    "vecdot",
+]
 
 
 async def aeval(*arrays: Any, timeout: float | None = None) -> None:
@@ -23,6 +41,77 @@ async def aeval(*arrays: Any, timeout: float | None = None) -> None:
 def from_numpy(a: Any) -> array:
     """An array in the memory of a NumPy array. Nobody may write to it any more."""
     return _core.asarray(a, copy=False)
+
+
+def isclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+) -> array:
+    """Whether a and b differ by at most atol + rtol * abs(b)."""
+    a, b = _core.asarray(a), _core.asarray(b)
+    near = _core.abs(a - b) <= _core.abs(b) * rtol + atol
+    # Infinities are close to themselves alone; their distance is NaN.
+    same = (near & _core.isfinite(a) & _core.isfinite(b)) | (a == b)
+    return same | (_core.isnan(a) & _core.isnan(b)) if equal_nan else same
+
+
+def allclose(
+    a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, *, equal_nan: bool = False
+) -> array:
+    """Whether isclose holds for all elements, as an array without axes."""
+    return _core.all(isclose(a, b, rtol, atol, equal_nan=equal_nan))
+
+
+def array_equal(a: Any, b: Any, equal_nan: bool = False) -> array:
+    """Whether both have the same shape and elements, as an array without axes."""
+    a, b = _core.asarray(a), _core.asarray(b)
+    if a.shape != b.shape:
+        return array(False)
+    same = a == b
+    return _core.all(same | ((a != a) & (b != b)) if equal_nan else same)
+
+
+def broadcast_arrays(*arrays: array) -> list[array]:
+    """The arrays, stretched to one shape."""
+    shape = ()
+    for a in arrays:
+        shape = _core.add(_core.zeros(shape), _core.zeros(a.shape)).shape
+    return [_core.broadcast_to(a, shape) for a in arrays]
+
+
+def empty(shape: Any, dtype: Dtype = _core.float32, *, stream: Any = None) -> array:
+    """An array of zeros: uninitialized memory would show what others left there."""
+    return _core.zeros(shape, dtype, stream=stream)
+
+
+def empty_like(a: array, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+    """Zeros of the array's shape."""
+    return _core.zeros(a.shape, a.dtype if dtype is None else dtype, stream=stream)
+
+
+def full_like(a: array, value: Any, dtype: Dtype | None = None, *, stream: Any = None) -> array:
+    """One number in the array's shape."""
+    return _core.full(a.shape, value, a.dtype if dtype is None else dtype, stream=stream)
+
+
+def matrix_transpose(a: array) -> array:
+    """The last two axes exchanged."""
+    return a.mT
+
+
+def unstack(a: array, axis: int = 0) -> tuple[array, ...]:
+    """The parts along an axis, which they lack."""
+    return tuple(_core.moveaxis(a, axis, 0))
+
+
+def vecdot(a: array, b: array, axis: int = -1) -> array:
+    """Sums of products along an axis."""
+    return _core.sum(_core.multiply(a, b), axis)
+
+
+def can_cast(from_: Dtype | array, to: Dtype) -> bool:
+    """Whether promotion leads from one dtype to the other."""
+    dtype = from_.dtype if isinstance(from_, array) else from_
+    return _core.promote_types(dtype, to) is to
 
 
 def _rebuild(data: bytes, dtype: Dtype, shape: tuple[int, ...]) -> array:

@@ -67,6 +67,9 @@ void bind_filled(nb::module_& m) {
   m.def(
       "eye", [](int64_t n, Dtype dtype, const On& on) { return eye(n, dtype, on); }, "n"_a,
       "dtype"_a = Dtype::float32, nb::kw_only(), stream, "The identity matrix");
+  m.def("linspace", &linspace, "start"_a, "stop"_a, "num"_a = 50, "dtype"_a = Dtype::float32,
+        "endpoint"_a = true, nb::kw_only(), stream,
+        "Numbers at equal distances from start to stop");
   m.def("asarray", &as_array, "a"_a, "dtype"_a = nb::none(), nb::kw_only(), "copy"_a = nb::none(),
         stream,
         nb::sig("def asarray(a: array | bool | int | float | typing.Any, "

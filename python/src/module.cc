@@ -16,6 +16,9 @@ NB_MODULE(_core, m) {
   hp::ArrayClass array = hp::bind_array(m);
   hp::bind_operators(array);
   hp::bind_operations(m, array);
+  hp::bind_arrangements(m, array);
+  hp::bind_sorting(m, array);
+  hp::bind_fast(m);
   hp::bind_creation(m);
   hp::bind_evaluation(m);
   hp::bind_kernels(m);

@@ -7,6 +7,12 @@ namespace {
 using Unary = Array (*)(const Array&, const On&);
 using Binary = Array (*)(const Term&, const Term&, const On&);
 using Reduction = Array (*)(const Array&, const Reduce&, const On&);
+using Spread = Array (*)(const Array&, const Reduce&, double, const On&);
+using Position = Array (*)(const Array&, std::optional<int64_t>, bool, const On&);
+
+Reduce over(const Axes& axis, bool keepdims) {
+  return {.axes = axis.values.value_or(std::vector<int64_t>()), .keep_dims = keepdims};
+}
 
 // Adds operations, each in one line. Those that are methods of arrays, too, say so.
 class Table {
@@ -39,8 +45,7 @@ class Table {
     const auto reduce = [f](const Array& a, const Axes& axis, bool keepdims, const On& on) {
       // No axes at all is not the same as all of them.
       if (axis.values && axis.values->empty()) return a;
-      return f(a, {.axes = axis.values.value_or(std::vector<int64_t>()), .keep_dims = keepdims},
-               on);
+      return f(a, over(axis, keepdims), on);
     };
     m_.def(
         name,
@@ -51,6 +56,24 @@ class Table {
         doc);
     c_.def(name, reduce, "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(),
            "stream"_a = nb::none(), doc);
+  }
+
+  // Of how far elements are from their mean.
+  void spread(const char* name, Spread f, const char* doc) {
+    const auto call = [f](const Array& a, const Axes& axis, bool keepdims, double ddof,
+                          const On& on) { return f(a, over(axis, keepdims), ddof, on); };
+    const auto stream = "stream"_a = nb::none();
+    m_.def(name, call, "a"_a, "axis"_a = nb::none(), "keepdims"_a = false, "ddof"_a = 0.0,
+           nb::kw_only(), stream, doc);
+    c_.def(name, call, "axis"_a = nb::none(), "keepdims"_a = false, "ddof"_a = 0.0, nb::kw_only(),
+           stream, doc);
+  }
+
+  // Of one element along an axis, or in the flattened array.
+  void position(const char* name, Position f, const char* doc) {
+    const auto stream = "stream"_a = nb::none();
+    m_.def(name, f, "a"_a, "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), stream, doc);
+    c_.def(name, f, "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), stream, doc);
   }
 
  private:
@@ -77,6 +100,14 @@ void bind_elementwise(Table& table) {
   table.binary("logical_and", &logical_and, "Whether both are not zero");
   table.binary("logical_or", &logical_or, "Whether one is not zero");
 
+  table.binary("logical_xor", &logical_xor, "Whether exactly one is not zero");
+  table.binary("bitwise_and", &bitwise_and, "a & b, of integers and bool");
+  table.binary("bitwise_or", &bitwise_or, "a | b, of integers and bool");
+  table.binary("bitwise_xor", &bitwise_xor, "a ^ b, of integers and bool");
+  table.binary("left_shift", &left_shift, "a << b, of integers");
+  table.binary("right_shift", &right_shift, "a >> b, of integers");
+  table.binary("arctan2", &arctan2, "The angle of the point (b, a), from -pi to pi");
+
   table.unary("negative", &negative, "-a");
   table.unary("abs", &abs, "The absolute value", true);
   table.unary("sign", &sign, "-1, 0 or 1");
@@ -91,6 +122,12 @@ void bind_elementwise(Table& table) {
   table.unary("sin", &sin, "The sine", true);
   table.unary("cos", &cos, "The cosine", true);
   table.unary("tan", &tan, "The tangent");
+  table.unary("arcsin", &arcsin, "The inverse sine");
+  table.unary("arccos", &arccos, "The inverse cosine");
+  table.unary("arctan", &arctan, "The inverse tangent");
+  table.unary("arcsinh", &arcsinh, "The inverse hyperbolic sine");
+  table.unary("arccosh", &arccosh, "The inverse hyperbolic cosine");
+  table.unary("arctanh", &arctanh, "The inverse hyperbolic tangent");
   table.unary("sinh", &sinh, "The hyperbolic sine");
   table.unary("cosh", &cosh, "The hyperbolic cosine");
   table.unary("tanh", &tanh, "The hyperbolic tangent");
@@ -101,111 +138,27 @@ void bind_elementwise(Table& table) {
   table.unary("ceil", &ceil, "Rounded up");
   table.unary("round", &round, "Rounded to the nearest integer, halves to even");
   table.unary("logical_not", &logical_not, "Whether it is zero");
+  table.unary("bitwise_invert", &bitwise_invert, "~a, of integers and bool");
   table.unary("isnan", &isnan, "Whether it is NaN");
+  table.unary("isfinite", &isfinite, "Whether it is neither NaN nor infinite");
+  table.unary("isinf", &isinf, "Whether it is infinite");
 
   table.reduction("sum", &sum, "The sum over the axes, or over all; over no elements: 0");
   table.reduction("mean", &mean, "The mean over the axes, or over all; over no elements: NaN");
   table.reduction("max", &max, "The largest element along the axes, or of all; NaN wins");
   table.reduction("min", &min, "The smallest element along the axes, or of all; NaN wins");
+  table.reduction("prod", &prod, "The product over the axes, or over all; over no elements: 1");
+  table.reduction("all", &all, "Whether all elements are not zero");
+  table.reduction("any", &any, "Whether any element is not zero");
+  table.spread("var", &var, "The mean of squared distances from the mean");
+  table.spread("std", &holdfast::std, "The root of var");
+  table.position("argmax", &argmax,
+                 "The position of the largest element, as uint32: the first one, the first NaN");
+  table.position("argmin", &argmin,
+                 "The position of the smallest element, as uint32: the first one, the first NaN");
 }
 
-// A view's function and method at once: `f` takes the array first.
-template <typename F, typename... Extra>
-void view(nb::module_& m, ArrayClass& c, const char* name, F f, const char* doc,
-          const Extra&... extra) {
-  m.def(name, f, "a"_a, extra..., doc);
-  c.def(name, f, extra..., doc);
-}
-
-Array transposed(const Array& a, const Axes& axes) {
-  return axes.values ? transpose(a, std::span<const int64_t>(*axes.values)) : transpose(a);
-}
-
-size_t normal_axis(int64_t axis, size_t ndim) {
-  const auto n = static_cast<int64_t>(ndim);
-  if (axis < -n || axis >= n) {
-    throw UsageError("axis " + std::to_string(axis) + " of an array with " + std::to_string(n) +
-                     " axes");
-  }
-  return static_cast<size_t>(axis < 0 ? axis + n : axis);
-}
-
-Array squeezed(const Array& a, const Axes& axes, const On& on) {
-  if (!axes.values) return squeeze(a);
-  std::vector<bool> gone(a.ndim(), false);
-  for (const int64_t axis : *axes.values) {
-    const size_t at = normal_axis(axis, a.ndim());
-    if (a.shape()[at] != 1) {
-      throw UsageError("squeeze: axis " + std::to_string(axis) + " of shape " +
-                       to_string(a.shape()) + " is not of length one");
-    }
-    gone[at] = true;
-  }
-  Shape left;
-  for (size_t i = 0; i < a.ndim(); ++i) {
-    if (!gone[i]) left.push_back(a.shape()[i]);
-  }
-  return reshape(a, left, on);
-}
-
-Array expanded(const Array& a, const Axes& axes, const On& on) {
-  const size_t rank = a.ndim() + (axes.values ? axes.values->size() : 0);
-  if (!axes.values || rank > Dims::kMaxDims) throw nb::value_error("expand_dims needs axes");
-  std::vector<bool> added(rank, false);
-  for (const int64_t axis : *axes.values) added[normal_axis(axis, rank)] = true;
-  Shape shape;
-  size_t from = 0;
-  for (size_t i = 0; i < rank; ++i) {
-    if (!added[i] && from == a.ndim()) throw UsageError("expand_dims: an axis is given twice");
-    shape.push_back(added[i] ? 1 : a.shape()[from++]);
-  }
-  return reshape(a, shape, on);
-}
-
-void bind_views(nb::module_& m, ArrayClass& c) {
-  const auto stream = "stream"_a = nb::none();
-  view(m, c, "transpose", &transposed, "Axes in another order; reversed if none is given",
-       "axes"_a = nb::none());
-  view(m, c, "swapaxes", &swap_axes, "Two axes exchanged", "axis1"_a, "axis2"_a);
-  view(m, c, "squeeze", &squeezed, "Without axes of length one", "axis"_a = nb::none(),
-       nb::kw_only(), stream);
-  view(m, c, "broadcast_to", &broadcast_to, "Stretched to a shape", "shape"_a);
-  view(m, c, "astype", &astype, "Converted to a dtype", "dtype"_a, nb::kw_only(), stream);
-  m.def("expand_dims", &expanded, "a"_a, "axis"_a, nb::kw_only(), stream,
-        "With new axes of length one, at these positions of the result");
-  m.def(
-      "reshape",
-      [](const ArrayLike& a, const Shape& shape, const On& on) {
-        return reshape(a.array(on), shape, on);
-      },
-      "a"_a, "shape"_a, nb::kw_only(), stream,
-      "The same elements in another shape; one length may be -1");
-  c.def(
-      "reshape",
-      [](const Array& a, const nb::args& shape, const On& on) {
-        const nb::object given =
-            shape.size() == 1 ? nb::object(shape[0]) : nb::borrow<nb::object>(shape);
-        return reshape(a, nb::cast<Shape>(given), on);
-      },
-      "shape"_a, "stream"_a = nb::none(),
-      nb::sig("def reshape(self, *shape: int | collections.abc.Sequence[int], "
-              "stream: Stream | Device | str | None = None) -> array"),
-      "The same elements in another shape; one length may be -1");
-  const auto flat = [](const Array& a, const On& on) { return flatten(a, on); };
-  view(m, c, "flatten", flat, "In one axis", nb::kw_only(), stream);
-  m.def(
-      "as_strided",
-      [](const Array& a, const Shape& shape, const Strides& strides, int64_t offset) {
-        return as_strided(a, shape, strides, offset);
-      },
-      "a"_a, "shape"_a, "strides"_a, "offset"_a = 0,
-      "The memory of the array's result through any layout that stays inside it");
-  const auto rows = [](const Array& a, const On& on) { return contiguous(a, on); };
-  m.def("contiguous", rows, "a"_a, nb::kw_only(), stream,
-        "The array itself if it is row-contiguous, otherwise a row-contiguous copy");
-}
-
-void bind_others(nb::module_& m, ArrayClass& c) {
+void bind_others(nb::module_& m) {
   const auto stream = "stream"_a = nb::none();
   m.def(
       "clip",
@@ -227,9 +180,6 @@ void bind_others(nb::module_& m, ArrayClass& c) {
       },
       "condition"_a, "x"_a, "y"_a, nb::kw_only(), stream,
       "x where the condition is not zero, y elsewhere");
-  view(m, c, "argmax", &argmax,
-       "The position of the largest element, as uint32: the first of several, the first NaN",
-       "axis"_a = nb::none(), "keepdims"_a = false, nb::kw_only(), stream);
   m.def(
       "softmax",
       [](const ArrayLike& a, int64_t axis, const On& on) { return softmax(a.array(on), axis, on); },
@@ -242,17 +192,11 @@ void bind_others(nb::module_& m, ArrayClass& c) {
       "a"_a, "b"_a, nb::kw_only(), stream,
       "The matrix product over the last two axes; floats only");
   m.def(
-      "concatenate",
-      [](const std::vector<ArrayLike>& arrays, int64_t axis, const On& on) {
-        return concatenate(std::span<const Array>(arrays_of(arrays, on)), axis, on);
+      "outer",
+      [](const ArrayLike& a, const ArrayLike& b, const On& on) {
+        return outer(a.array(on, b), b.array(on, a), on);
       },
-      "arrays"_a, "axis"_a = 0, nb::kw_only(), stream, "Joined along an axis");
-  m.def(
-      "stack",
-      [](const std::vector<ArrayLike>& arrays, int64_t axis, const On& on) {
-        return stack(arrays_of(arrays, on), axis, on);
-      },
-      "arrays"_a, "axis"_a = 0, nb::kw_only(), stream, "Joined along a new axis");
+      "a"_a, "b"_a, nb::kw_only(), stream, "Products of all elements of a with all of b");
   m.def(
       "take",
       [](const Array& a, const ArrayLike& indices, std::optional<int64_t> axis, const On& on) {
@@ -303,8 +247,7 @@ void bind_others(nb::module_& m, ArrayClass& c) {
 void bind_operations(nb::module_& m, ArrayClass& c) {
   Table table(m, c);
   bind_elementwise(table);
-  bind_views(m, c);
-  bind_others(m, c);
+  bind_others(m);
 }
 
 }  // namespace holdfast::python

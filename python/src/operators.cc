@@ -34,24 +34,6 @@ void compares(ArrayClass& c, const char* name, Binary f) {
       nb::is_operator());
 }
 
-// & | ^ ~ of bool arrays.
-const Array& boolean(const Array& a) {
-  if (a.dtype() != Dtype::bool_) {
-    throw nb::type_error("bit operations need arrays of bool");
-  }
-  return a;
-}
-void logic(ArrayClass& c, const char* name, const char* reflected, Binary f) {
-  for (const char* each : {name, reflected}) {
-    c.def(
-        each,
-        [f](const Array& a, const ArrayLike& b) {
-          return f(boolean(a), boolean(b.array({}, a)), {});
-        },
-        nb::is_operator());
-  }
-}
-
 }  // namespace
 
 void bind_operators(ArrayClass& c) {
@@ -62,6 +44,11 @@ void bind_operators(ArrayClass& c) {
   both_ways(c, "__floordiv__", "__rfloordiv__", &floor_divide);
   both_ways(c, "__mod__", "__rmod__", &remainder);
   both_ways(c, "__pow__", "__rpow__", &power);
+  both_ways(c, "__and__", "__rand__", &bitwise_and);
+  both_ways(c, "__or__", "__ror__", &bitwise_or);
+  both_ways(c, "__xor__", "__rxor__", &bitwise_xor);
+  both_ways(c, "__lshift__", "__rlshift__", &left_shift);
+  both_ways(c, "__rshift__", "__rrshift__", &right_shift);
   in_place(c, "__iadd__", &add);
   in_place(c, "__isub__", &subtract);
   in_place(c, "__imul__", &multiply);
@@ -69,6 +56,11 @@ void bind_operators(ArrayClass& c) {
   in_place(c, "__ifloordiv__", &floor_divide);
   in_place(c, "__imod__", &remainder);
   in_place(c, "__ipow__", &power);
+  in_place(c, "__iand__", &bitwise_and);
+  in_place(c, "__ior__", &bitwise_or);
+  in_place(c, "__ixor__", &bitwise_xor);
+  in_place(c, "__ilshift__", &left_shift);
+  in_place(c, "__irshift__", &right_shift);
   compares(c, "__eq__", &equal);
   compares(c, "__ne__", &not_equal);
   compares(c, "__lt__", &less);
@@ -77,10 +69,7 @@ void bind_operators(ArrayClass& c) {
   compares(c, "__ge__", &greater_equal);
   // Comparing gives arrays, so arrays cannot be keys.
   c.attr("__hash__") = nb::none();
-  logic(c, "__and__", "__rand__", &logical_and);
-  logic(c, "__or__", "__ror__", &logical_or);
-  logic(c, "__xor__", "__rxor__", &not_equal);
-  c.def("__invert__", [](const Array& a) { return logical_not(boolean(a)); });
+  c.def("__invert__", [](const Array& a) { return bitwise_invert(a); });
   c.def("__neg__", [](const Array& a) { return negative(a); });
   c.def("__pos__", [](const Array& a) { return a; });
   c.def("__abs__", [](const Array& a) { return abs(a); });

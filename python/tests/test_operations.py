@@ -45,6 +45,7 @@ UNARY = {
     "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "erf": np.vectorize(math.erf, "f"),
     "sigmoid": lambda x: 1 / (1 + np.exp(-x)), "reciprocal": lambda x: 1 / x, "floor": np.floor,
     "ceil": np.ceil, "round": np.round, "logical_not": np.logical_not, "isnan": np.isnan,
+    "arctan": np.arctan, "arcsinh": np.arcsinh, "isfinite": np.isfinite, "isinf": np.isinf,
 }  # fmt: skip
 
 
@@ -66,7 +67,7 @@ BINARY = {
     "maximum": np.maximum, "minimum": np.minimum, "equal": np.equal, "not_equal": np.not_equal,
     "less": np.less, "less_equal": np.less_equal, "greater": np.greater,
     "greater_equal": np.greater_equal, "logical_and": np.logical_and,
-    "logical_or": np.logical_or,
+    "logical_or": np.logical_or, "logical_xor": np.logical_xor, "arctan2": np.arctan2,
 }  # fmt: skip
 
 
@@ -126,14 +127,33 @@ def test_python_numbers_take_the_dtype_of_the_arrays_beside_them():
     assert hf.add(1, 2.5).item() == 3.5
 
 
-def test_logic_of_bool_arrays_has_operators():
-    a, b = hf.array([True, True, False]), hf.array([True, False, False])
-    assert (a & b).tolist() == [True, False, False]
-    assert (a | b).tolist() == [True, True, False]
-    assert (a ^ b).tolist() == [False, True, False]
-    assert (~a).tolist() == [False, False, True]
-    with pytest.raises(TypeError, match="bool"):
-        hf.array([1]) & 1
+BITS = {
+    "&": lambda a, b: a & b, "|": lambda a, b: a | b, "^": lambda a, b: a ^ b,
+    "<<": lambda a, b: a << b, ">>": lambda a, b: a >> b,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("symbol", BITS)
+def test_operators_of_bits_agree_with_numpy(symbol):
+    apply = BITS[symbol]
+    a, b = np.array([5, 12, 255], np.int32), np.array([3, 1, 7], np.int32)
+    close(apply(hf.array(a), hf.array(b)), apply(a, b), hf.int32)
+    close(apply(hf.array(a), 2), apply(a, 2), hf.int32)
+    close(apply(2, hf.array(b)), apply(2, b), hf.int32)
+    if symbol in "&|^":
+        p, q = np.array([True, True, False]), np.array([True, False, False])
+        close(apply(hf.array(p), hf.array(q)), apply(p, q), hf.bool)
+    with pytest.raises(ValueError):
+        apply(hf.array([1.5]), 1)
+
+
+def test_bits_are_inverted():
+    assert (~hf.array([0, 5])).tolist() == [-1, -6]
+    assert (~hf.array([True, False])).tolist() == [False, True]
+    x = hf.array([6])
+    x &= 3
+    x <<= 2
+    assert x.tolist() == [8]
 
 
 @given(data=st.data())
@@ -144,7 +164,10 @@ def test_promotion_is_commutative_and_gives_what_operations_give(data):
     assert (hf.zeros(1, a) + hf.zeros(1, b)).dtype is hf.promote_types(a, b)
 
 
-REDUCTIONS = {"sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min}
+REDUCTIONS = {
+    "sum": np.sum, "mean": np.mean, "max": np.max, "min": np.min, "prod": np.prod, "all": np.all,
+    "any": np.any, "var": np.var, "std": np.std,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", REDUCTIONS)
@@ -245,6 +268,99 @@ def test_arrays_are_filled():
     close(hf.arange(1, 2, 0.25), np.arange(1, 2, 0.25), hf.float32)
     close(hf.arange(5, 0, -2), np.arange(5, 0, -2), hf.int32)
     close(hf.eye(3), np.eye(3), hf.float32)
+
+
+@given(data=st.data())
+def test_sorts_and_scans_agree_with_numpy(data):
+    x = data.draw(small(np.float32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=6)))
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    ours = hf.array(x)
+    close(hf.sort(ours, axis), np.sort(x, axis))
+    close(hf.argsort(ours, axis), np.argsort(x, axis, kind="stable"))
+    close(hf.sort(ours, None), np.sort(x, None))
+    k = data.draw(st.integers(1, x.shape[axis]))
+    close(hf.topk(ours, k, axis), np.flip(np.sort(x, axis), axis).take(range(k), axis))
+    close(hf.cumsum(ours, axis), np.cumsum(x, axis))
+    close(ours.cumprod(axis), np.cumprod(x, axis))
+    close(hf.cumsum(ours), np.cumsum(x))
+    close(hf.cumsum(ours, axis, reverse=True), np.flip(np.cumsum(np.flip(x, axis), axis), axis))
+    close(hf.argmin(ours, axis), np.argmin(x, axis))
+
+
+@given(data=st.data())
+def test_arrangements_agree_with_numpy(data):
+    x = data.draw(small(np.int32, hnp.array_shapes(min_dims=1, max_dims=3, max_side=4)))
+    axis = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    other = data.draw(st.integers(-x.ndim, x.ndim - 1))
+    shift = data.draw(st.integers(-5, 5))
+    ours = hf.array(x)
+    close(hf.moveaxis(ours, axis, other), np.moveaxis(x, axis, other))
+    close(hf.flip(ours, axis), np.flip(x, axis))
+    close(hf.flip(ours), np.flip(x))
+    close(hf.roll(ours, shift, axis), np.roll(x, shift, axis))
+    close(hf.roll(ours, shift), np.roll(x, shift))
+    close(hf.tile(ours, (2, 1)), np.tile(x, (2, 1)))
+    close(hf.repeat(ours, 2, axis), np.repeat(x, 2, axis))
+    close(hf.diff(ours, axis=axis), np.diff(x, axis=axis))
+    cuts = sorted(data.draw(st.lists(st.integers(0, x.shape[axis]), max_size=3)))
+    for mine, theirs in zip(hf.split(ours, cuts, axis), np.split(x, cuts, axis), strict=True):
+        close(mine, theirs)
+    if x.ndim >= 2:
+        close(hf.tril(ours, shift), np.tril(x, shift))
+        close(hf.triu(ours, shift), np.triu(x, shift))
+
+
+def test_more_arrays_are_made_and_found():
+    close(hf.linspace(0, 1, 5), np.linspace(0, 1, 5), hf.float32)
+    close(hf.outer(hf.arange(3), [1, 2]), np.outer(range(3), [1, 2]))
+    close(hf.searchsorted(hf.array([1, 3, 5]), [0, 3, 9]), [0, 1, 3])
+    close(hf.searchsorted(hf.array([1, 3, 5]), 3, "right"), 2)
+    for indexing in ("xy", "ij"):
+        theirs = np.meshgrid([1, 2, 3], [4, 5], indexing=indexing)
+        ours = hf.meshgrid(hf.array([1, 2, 3]), hf.array([4, 5]), indexing=indexing)
+        for a, b in zip(ours, theirs, strict=True):
+            close(a, b)
+    assert hf.allclose(hf.array([1.0, hf.inf]), [1.0 + 1e-7, hf.inf]).item()
+    assert not hf.allclose(hf.array([1.0, hf.nan]), [1.0, hf.nan]).item()
+    assert hf.allclose(hf.array([1.0, hf.nan]), [1.0, hf.nan], equal_nan=True).item()
+    assert hf.array_equal(hf.arange(3), [0, 1, 2]).item()
+    assert not hf.array_equal(hf.arange(3), [0, 1]).item()
+    assert [a.shape for a in hf.broadcast_arrays(hf.zeros((2, 1)), hf.zeros(3))] == [(2, 3)] * 2
+    assert [a.tolist() for a in hf.unstack(hf.array([[1, 2], [3, 4]]), 1)] == [[1, 3], [2, 4]]
+    close(hf.full_like(hf.zeros(2, hf.int8), 3), [3, 3], hf.int8)
+    assert hf.can_cast(hf.int8, hf.int32) and not hf.can_cast(hf.float32, hf.int32)
+    close(hf.vecdot(hf.arange(3), hf.arange(3)), 5)
+
+
+def test_what_models_use_agrees_with_numpy():
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 3, 8)).astype(np.float32)
+    w, b = rng.standard_normal((2, 8)).astype(np.float32)
+    ours, mean = hf.array(x), x.mean(-1, keepdims=True)
+    rms = x / np.sqrt((x * x).mean(-1, keepdims=True) + 1e-5)
+    close(hf.fast.rms_norm(ours, hf.array(w), 1e-5), rms * w)
+    close(hf.fast.rms_norm(ours, None, 1e-5), rms)
+    norm = (x - mean) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+    close(hf.fast.layer_norm(ours, hf.array(w), hf.array(b), 1e-5), norm * w + b)
+    angle = np.arange(3)[:, None] * 10000.0 ** (-np.arange(4) / 4)
+    c, s = np.cos(angle), np.sin(angle)
+    turned = np.concatenate([x[..., :4] * c - x[..., 4:] * s, x[..., :4] * s + x[..., 4:] * c], -1)
+    close(
+        hf.fast.rope(ours, 8, traditional=False, base=10000.0, scale=1.0, offset=0), turned
+    )
+    with pytest.raises(ValueError):
+        hf.fast.rope(ours, 8, traditional=False, base=None, scale=1.0, offset=0)
+    q, k, v = (rng.standard_normal((1, 2, 4, 8)).astype(np.float32) for _ in range(3))
+    scores = q @ k.swapaxes(-1, -2) * 0.5
+    scores = np.where(np.tri(4, dtype=bool), scores, -np.inf)
+    p = np.exp(scores - scores.max(-1, keepdims=True))
+    wanted = p / p.sum(-1, keepdims=True) @ v
+    args = [hf.array(a) for a in (q, k, v)]
+    close(hf.fast.scaled_dot_product_attention(*args, scale=0.5, mask="causal"), wanted)
+    mask = hf.array(np.tri(4, dtype=bool))
+    close(hf.fast.scaled_dot_product_attention(*args, scale=0.5, mask=mask), wanted)
+    with pytest.raises(ValueError, match="causal"):
+        hf.fast.scaled_dot_product_attention(*args, scale=0.5, mask="diagonal")
 
 
 def test_quantized_products_are_near_the_whole_ones():
