@@ -13,7 +13,8 @@ import math as _math
 from holdfast import _core, fast, random
 from holdfast._core import *
 from holdfast._io import load, save, save_safetensors, savez
-from holdfast._more import *  # noqa: F403
+from holdfast._more import *
+from holdfast._standard import *
 
 __version__ = "{}.{}.{}".format(*_core._version)
 
@@ -25,7 +26,7 @@ newaxis = None
 acos, acosh, asin, asinh = _core.arccos, _core.arccosh, _core.arcsin, _core.arcsinh
 atan, atan2, atanh = _core.arctan, _core.arctan2, _core.arctanh
 bitwise_left_shift, bitwise_right_shift = _core.left_shift, _core.right_shift
-concat, permute_dims, pow = _core.concatenate, _core.transpose, _core.power  # noqa: A001
+permute_dims, pow = _core.transpose, _core.power
 cumulative_sum, cumulative_prod = _core.cumsum, _core.cumprod
 pi = _math.pi
 e = _math.e

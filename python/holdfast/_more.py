@@ -72,9 +72,9 @@ def array_equal(a: Any, b: Any, equal_nan: bool = False) -> array:
 
 def broadcast_arrays(*arrays: array) -> list[array]:
     """The arrays, stretched to one shape."""
-    shape = ()
-    for a in arrays:
-        shape = _core.add(_core.zeros(shape), _core.zeros(a.shape)).shape
+    from holdfast._standard import broadcast_shapes
+
+    shape = broadcast_shapes(*(a.shape for a in arrays))
     return [_core.broadcast_to(a, shape) for a in arrays]
 
 
@@ -163,7 +163,8 @@ def result_type(*arrays_and_dtypes: array | Dtype | bool | int | float) -> Dtype
 class iinfo:
     """The limits of an integer dtype."""
 
-    def __init__(self, dtype: Dtype):
+    def __init__(self, dtype: Dtype | array):
+        dtype = dtype.dtype if isinstance(dtype, array) else dtype
         if dtype.name not in _SIGNED + _UNSIGNED:
             raise ValueError(f"{dtype} is not of integers")
         signed = dtype.name in _SIGNED
@@ -183,7 +184,8 @@ _FLOATS = {"float16": (10, 15), "bfloat16": (7, 127), "float32": (23, 127), "flo
 class finfo:
     """The limits of a floating-point dtype."""
 
-    def __init__(self, dtype: Dtype):
+    def __init__(self, dtype: Dtype | array):
+        dtype = dtype.dtype if isinstance(dtype, array) else dtype
         if dtype.name not in _FLOATS:
             raise ValueError(f"{dtype} is not of floats")
         mantissa, exponent = _FLOATS[dtype.name]

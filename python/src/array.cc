@@ -181,6 +181,9 @@ void bind_conversions(ArrayClass& c) {
       .def(
           "to", [](const Array& a, const std::string& name) { return a.to(device(name)); },
           "device"_a)
+      .def(
+          "to_device", [](const Array& a, const Device& device) { return a.to(device); },
+          "device"_a, "As to().")
       .def("__array__", &to_numpy, "dtype"_a = nb::none(), nb::kw_only(), "copy"_a = nb::none(),
            nb::sig("def __array__(self, dtype: typing.Any = None, *, copy: bool | None = None) "
                    "-> typing.Any"))

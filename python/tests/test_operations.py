@@ -345,9 +345,7 @@ def test_what_models_use_agrees_with_numpy():
     angle = np.arange(3)[:, None] * 10000.0 ** (-np.arange(4) / 4)
     c, s = np.cos(angle), np.sin(angle)
     turned = np.concatenate([x[..., :4] * c - x[..., 4:] * s, x[..., :4] * s + x[..., 4:] * c], -1)
-    close(
-        hf.fast.rope(ours, 8, traditional=False, base=10000.0, scale=1.0, offset=0), turned
-    )
+    close(hf.fast.rope(ours, 8, traditional=False, base=10000.0, scale=1.0, offset=0), turned)
     with pytest.raises(ValueError):
         hf.fast.rope(ours, 8, traditional=False, base=None, scale=1.0, offset=0)
     q, k, v = (rng.standard_normal((1, 2, 4, 8)).astype(np.float32) for _ in range(3))
