@@ -582,6 +582,7 @@ TEST_P(CudaCounter, that_nobody_can_write_loses_the_device_and_nothing_hangs) {
   with.stream_memory_operations = GetParam();
   open(with);
   const auto data = uploaded({1});
+  const auto other = uploaded({1});  // nothing orders the two lists
   auto before = list("before");
   affine(before, data, 2, 0);
   stub().hold();
@@ -590,7 +591,7 @@ TEST_P(CudaCounter, that_nobody_can_write_loses_the_device_and_nothing_hangs) {
               CUDA_ERROR_NOT_PERMITTED);
   stub().fail("cuStreamSynchronize", 1, CUDA_ERROR_NOT_PERMITTED);
   auto work = list("work");
-  affine(work, data, 2, 0);
+  affine(work, other, 2, 0);
   const auto refused = queue()->submit(work);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.failure().code(), ErrorCode::device_lost);
