@@ -36,6 +36,7 @@ TEST_F(LockOrderTest, later_locks_may_be_taken_and_taken_again) {
   alone.unlock();
   const Lock earlier(allocator_);
   alone.lock();
+  EXPECT_TRUE(alone.owns()) << "nothing ended the process";
 }
 
 TEST_F(LockOrderTest, an_earlier_lock_after_a_later_one_ends_the_process_and_names_both) {
