@@ -30,7 +30,9 @@ struct DeviceInfo {
   Groups max_groups{0x7fffffff, 65535, 65535};  // their product fits in 63 bits
   uint32_t max_group_threads = 1024;            // of a kernel that counts threads
   ModuleForm module_form = ModuleForm::host_function;
-  std::string architecture{};  // that code is compiled for, where one form has several: "sm_90"
+  // What code is compiled for, where one form has several: "sm_90"; of Vulkan, what floating
+  // numbers keep: "nan32 nan16".
+  std::string architecture{};
   ThreadStyle thread_style = ThreadStyle::few_strong;
   Bytes max_buffer;             // of one Buffer
   Bytes memory;                 // in all

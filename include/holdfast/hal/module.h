@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -76,6 +77,10 @@ struct SpirvModule {
   std::string entry_point = "main";
   std::vector<Constant> constants{};  // specialization constants that differ from their defaults
   SpirvBindings bindings = SpirvBindings::descriptors;
+  // Where it is there, the threads of a group are the specialization constants 0 to 2, and every
+  // dispatch says them: three 32-bit numbers among its parameters, from this byte on. The driver
+  // finishes the module anew for every size that it meets.
+  std::optional<Bytes> threads_at{};
 };
 
 // Code for an NVIDIA GPU, with a kernel of the given name: a cubin, or PTX, which the driver

@@ -65,6 +65,9 @@ std::optional<Need> need_of(spv::Capability capability, const VulkanFeatures& ha
     case C::VulkanMemoryModel: return Need{"Vulkan's memory model", has.vulkan_memory_model};
     case C::VulkanMemoryModelDeviceScope:
       return Need{"device scope in Vulkan's memory model", has.memory_model_device_scope};
+    case C::SignedZeroInfNanPreserve:
+      return Need{"infinities and signed zeros that are kept",
+                  has.keeps_nan_16 || has.keeps_nan_32 || has.keeps_nan_64};
     case C::GroupNonUniform: return subgroup("subgroups", VK_SUBGROUP_FEATURE_BASIC_BIT);
     case C::GroupNonUniformVote:
       return subgroup("votes in subgroups", VK_SUBGROUP_FEATURE_VOTE_BIT);

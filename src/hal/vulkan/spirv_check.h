@@ -31,6 +31,10 @@ struct VulkanFeatures {
   VkSubgroupFeatureFlags subgroup = 0;  // in compute
   bool vulkan_memory_model = false;
   bool memory_model_device_scope = false;
+  // Whether infinities, NaNs and signed zeros of floats of such widths can be kept.
+  bool keeps_nan_16 = false;
+  bool keeps_nan_32 = false;
+  bool keeps_nan_64 = false;
   bool variable_pointers_storage = false;  // each into one buffer
   bool variable_pointers = false;          // also across buffers, and into shared memory
   std::array<uint32_t, 3> max_group_size{};

@@ -26,6 +26,12 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   info.thread_style = ThreadStyle::many_weak;
   info.max_groups = {std::min(groups[0], 0x7fffffffU), std::min(groups[1], 0xffffU),
                      std::min(groups[2], 0xffffU)};
+  const VulkanFeatures& has = core->features;
+  for (const auto& [keeps, word] : {std::pair{has.keeps_nan_16, "nan16"},
+                                    {has.keeps_nan_32, "nan32"},
+                                    {has.keeps_nan_64, "nan64"}}) {
+    if (keeps) info.architecture += fmt::format("{}{}", info.architecture.empty() ? "" : " ", word);
+  }
   info.max_buffer = core->max_buffer;
   info.memory = core->memory_limit;
   info.max_buffers = core->max_buffers;

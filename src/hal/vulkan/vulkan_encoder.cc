@@ -246,15 +246,17 @@ class Translation {
     if (groups.count() == 0) return {};
     begin_command(false);
     const auto& pipeline = static_cast<const VulkanPipeline&>(*command.pipeline);
-    if (pipeline.handle() != bound_pipeline_) {
-      bound_pipeline_ = pipeline.handle();
-      vk_.vkCmdBindPipeline(handle_, VK_PIPELINE_BIND_POINT_COMPUTE, bound_pipeline_);
-    }
     const std::span<const std::byte> parameters =
         command.parameters_from_replay
             ? replay_.replay_parameters().subspan(command.replay_parameters.offset.value,
                                                   command.replay_parameters.length.value)
             : command.parameters();
+    const Result<VkPipeline> sized = pipeline.handle_for(parameters);
+    if (!sized) return sized.failure();
+    if (sized.value() != bound_pipeline_) {
+      bound_pipeline_ = sized.value();
+      vk_.vkCmdBindPipeline(handle_, VK_PIPELINE_BIND_POINT_COMPUTE, bound_pipeline_);
+    }
     Failure failure = pipeline.by_address() ? bind_addresses(pipeline, command, parameters)
                                             : bind_descriptors(pipeline, command, parameters);
     if (failure) return failure;

@@ -200,12 +200,15 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
   VkPhysicalDeviceSubgroupProperties subgroup{
       VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+  VkPhysicalDeviceFloatControlsProperties controls{
+      VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FLOAT_CONTROLS_PROPERTIES};
   VkPhysicalDeviceProperties2 properties{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
   properties.pNext = &sizes;
   sizes.pNext = &subgroup;
+  subgroup.pNext = &controls;
   const bool has_push = has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   const bool has_host = has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
-  void** tail = &subgroup.pNext;
+  void** tail = &controls.pNext;
   if (has_push) {
     *tail = &push;
     tail = &push.pNext;
@@ -229,6 +232,9 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
   vkGetPhysicalDeviceFeatures2(core->physical, &there.base);
   Features on = wanted(there, has_atomics);
   core->features = for_kernels(on, core->limits, subgroup);
+  core->features.keeps_nan_16 = controls.shaderSignedZeroInfNanPreserveFloat16 != 0;
+  core->features.keeps_nan_32 = controls.shaderSignedZeroInfNanPreserveFloat32 != 0;
+  core->features.keeps_nan_64 = controls.shaderSignedZeroInfNanPreserveFloat64 != 0;
 
   uint32_t family_count = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(core->physical, &family_count, nullptr);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #include "holdfast/hal/deleter.h"
 #include "holdfast/hal/gpu/memory_share.h"
@@ -65,6 +67,13 @@ Result<Ref<Pipeline>> VulkanPipeline::create(DeviceId device, PipelineDesc desc,
   }
   if (Failure refused = check_limits(desc)) return refused;
   if (Failure refused = check_spirv(desc, core->features)) return refused;
+  if (module->threads_at &&
+      *module->threads_at + Bytes{3 * sizeof(uint32_t)} > desc.parameter_bytes) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}': the threads of its groups stand at byte {} of its "
+                               "parameters, which are {} bytes",
+                               desc.name, module->threads_at->value, desc.parameter_bytes.value));
+  }
 
   const bool by_address = module->bindings == SpirvBindings::addresses;
   BindingLimits limits;
@@ -90,21 +99,39 @@ Result<Ref<Pipeline>> VulkanPipeline::create(DeviceId device, PipelineDesc desc,
   if (!layout) return layout.failure();
   pipeline->layout_ = layout.value();
 
-  const std::string what = fmt::format("kernel '{}' cannot be made", desc.name);
   VkShaderModuleCreateInfo shader_info{VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO};
   shader_info.codeSize = module->words.size() * sizeof(uint32_t);
   shader_info.pCode = module->words.data();
-  VkShaderModule shader = VK_NULL_HANDLE;
   if (Failure failure = core->check(
-          core->vk.vkCreateShaderModule(core->device, &shader_info, nullptr, &shader), what)) {
+          core->vk.vkCreateShaderModule(core->device, &shader_info, nullptr, &pipeline->shader_),
+          fmt::format("kernel '{}' cannot be made", desc.name))) {
     return failure;
   }
+  if (module->threads_at) {
+    pipeline->module_ = std::get<SpirvModule>(std::move(desc.module));
+    pipeline->module_->words.clear();  // the driver has them
+    return Ref<Pipeline>(std::move(pipeline));
+  }
+  Result<VkPipeline> made = pipeline->make(*module, {}, pipeline->shader_);
+  core->vk.vkDestroyShaderModule(core->device, std::exchange(pipeline->shader_, VK_NULL_HANDLE),
+                                 nullptr);
+  if (!made) return made.failure();
+  pipeline->handle_ = made.value();
+  return Ref<Pipeline>(std::move(pipeline));
+}
+
+Result<VkPipeline> VulkanPipeline::make(const SpirvModule& module,
+                                        std::span<const SpirvModule::Constant> more,
+                                        VkShaderModule shader) const {
+  const VulkanCore& c = *core();
   std::vector<VkSpecializationMapEntry> entries;
   std::vector<uint64_t> values;
-  for (const SpirvModule::Constant& constant : module->constants) {
-    entries.push_back(
-        {constant.id, static_cast<uint32_t>(values.size() * sizeof(uint64_t)), constant.bytes});
-    values.push_back(constant.bits);
+  for (const auto constants : {std::span<const SpirvModule::Constant>(module.constants), more}) {
+    for (const SpirvModule::Constant& constant : constants) {
+      entries.push_back(
+          {constant.id, static_cast<uint32_t>(values.size() * sizeof(uint64_t)), constant.bytes});
+      values.push_back(constant.bits);
+    }
   }
   const VkSpecializationInfo constants{static_cast<uint32_t>(entries.size()), entries.data(),
                                        values.size() * sizeof(uint64_t), values.data()};
@@ -112,22 +139,68 @@ Result<Ref<Pipeline>> VulkanPipeline::create(DeviceId device, PipelineDesc desc,
   info.stage = {VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO};
   info.stage.stage = VK_SHADER_STAGE_COMPUTE_BIT;
   info.stage.module = shader;
-  info.stage.pName = module->entry_point.c_str();
+  info.stage.pName = module.entry_point.c_str();
   info.stage.pSpecializationInfo = entries.empty() ? nullptr : &constants;
-  info.layout = pipeline->layout_.pipeline;
-  const VkResult result = core->vk.vkCreateComputePipelines(core->device, core->pipeline_cache, 1,
-                                                            &info, nullptr, &pipeline->handle_);
-  core->vk.vkDestroyShaderModule(core->device, shader, nullptr);
-  if (Failure failure = core->check(result, what)) return failure;
-  core->name_object(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(pipeline->handle_),
-                    desc.name);
-  return Ref<Pipeline>(std::move(pipeline));
+  info.layout = layout_.pipeline;
+  VkPipeline made = VK_NULL_HANDLE;
+  const VkResult result =
+      c.vk.vkCreateComputePipelines(c.device, c.pipeline_cache, 1, &info, nullptr, &made);
+  if (Failure failure = c.check(result, fmt::format("kernel '{}' cannot be made", name()))) {
+    return failure;
+  }
+  c.name_object(VK_OBJECT_TYPE_PIPELINE, reinterpret_cast<uint64_t>(made), name());
+  return made;
+}
+
+Result<VkPipeline> VulkanPipeline::handle_for(std::span<const std::byte> parameters) const {
+  if (!module_) return handle_;
+  Groups threads;
+  std::memcpy(&threads, parameters.data() + module_->threads_at->value, sizeof threads);
+  {
+    const sync::LeafLock lock(mutex_);
+    for (const Sized& sized : sized_) {
+      if (sized.threads == threads) return sized.handle;
+    }
+  }
+  const VulkanFeatures& has = core()->features;
+  if (threads.count() == 0 || threads.count() > has.max_group_threads ||
+      threads.x > has.max_group_size[0] || threads.y > has.max_group_size[1] ||
+      threads.z > has.max_group_size[2]) {
+    return Failure(
+        ErrorCode::execution,
+        fmt::format("kernel '{}' was dispatched in groups of {} x {} x {} threads, and device '{}' "
+                    "has at most {}, and {} x {} x {} along each axis",
+                    name(), threads.x, threads.y, threads.z, core()->name, has.max_group_threads,
+                    has.max_group_size[0], has.max_group_size[1], has.max_group_size[2]));
+  }
+  const std::array<SpirvModule::Constant, 3> sizes{
+      {{.id = 0, .bits = threads.x}, {.id = 1, .bits = threads.y}, {.id = 2, .bits = threads.z}}};
+  Result<VkPipeline> made = make(*module_, sizes, shader_);
+  if (!made) return made;
+  VkPipeline surplus = VK_NULL_HANDLE;
+  VkPipeline result = made.value();
+  {
+    const sync::LeafLock lock(mutex_);
+    const auto same = [&](const Sized& sized) { return sized.threads == threads; };
+    const auto known = std::ranges::find_if(sized_, same);
+    if (known == sized_.end()) {
+      sized_.push_back({threads, result});
+    } else {
+      surplus = std::exchange(result, known->handle);  // another made it meanwhile
+    }
+  }
+  if (surplus != VK_NULL_HANDLE) core()->vk.vkDestroyPipeline(core()->device, surplus, nullptr);
+  return result;
 }
 
 VulkanPipeline::~VulkanPipeline() { give_back(); }
 
 void VulkanPipeline::destroy_native() noexcept {
-  core()->vk.vkDestroyPipeline(core()->device, handle_, nullptr);
+  const VulkanCore& c = *core();
+  const sync::LeafLock lock(mutex_);
+  for (const Sized& sized : sized_) c.vk.vkDestroyPipeline(c.device, sized.handle, nullptr);
+  c.vk.vkDestroyPipeline(c.device, handle_, nullptr);
+  c.vk.vkDestroyShaderModule(c.device, shader_, nullptr);
 }
 
 }  // namespace holdfast::hal

@@ -2,7 +2,11 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
 
+#include "holdfast/base/sync/mutex.h"
 #include "holdfast/hal/buffer.h"
 #include "holdfast/hal/pipeline.h"
 #include "holdfast/hal/vulkan/vulkan_core.h"
@@ -42,7 +46,9 @@ class VulkanPipeline final : public Pipeline, private VulkanObject {
                                       const std::shared_ptr<VulkanCore>& core);
   ~VulkanPipeline() override;
 
-  VkPipeline handle() const noexcept { return handle_; }
+  // What runs a dispatch with these parameters. Where they say the group's size, the first of its
+  // size makes it, which takes the driver milliseconds; a failure says why the device cannot.
+  Result<VkPipeline> handle_for(std::span<const std::byte> parameters) const;
   const VulkanLayout& layout() const noexcept { return layout_; }
   bool by_address() const noexcept { return by_address_; }
   // The block of addresses and parameters, or the parameters alone.
@@ -55,8 +61,19 @@ class VulkanPipeline final : public Pipeline, private VulkanObject {
       : Pipeline(device, desc.name, desc.bindings, desc.parameter_bytes, limits),
         VulkanObject(core) {}
   void destroy_native() noexcept override;
+  Result<VkPipeline> make(const SpirvModule& module, std::span<const SpirvModule::Constant> more,
+                          VkShaderModule shader) const;
 
-  VkPipeline handle_ = VK_NULL_HANDLE;
+  // One size of groups, where dispatches say it.
+  struct Sized {
+    Groups threads;
+    VkPipeline handle = VK_NULL_HANDLE;
+  };
+  VkPipeline handle_ = VK_NULL_HANDLE;   // of a module with a size of its own
+  std::optional<SpirvModule> module_{};  // of one without
+  VkShaderModule shader_ = VK_NULL_HANDLE;
+  mutable sync::LeafMutex mutex_;  // guards sized_
+  mutable std::vector<Sized> sized_ HOLDFAST_GUARDED_BY(mutex_);
   VulkanLayout layout_;
   bool by_address_ = false;
   uint32_t descriptors_ = 0;  // the one for parameters included

@@ -2,8 +2,11 @@
 
 #include <charconv>
 #include <cstdint>
+#include <sstream>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 // Small steps in reading what compilers print.
 
@@ -26,6 +29,14 @@ inline bool take_number(std::string_view& text, uint32_t& number) {
   if (error != std::errc()) return false;
   text.remove_prefix(static_cast<size_t>(end - text.data()));
   return true;
+}
+
+// What blanks and ends of lines separate.
+inline std::vector<std::string> words_of(const std::string& text) {
+  std::istringstream stream(text);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  return words;
 }
 
 }  // namespace holdfast::kernel

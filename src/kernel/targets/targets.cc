@@ -7,6 +7,7 @@
 #include "holdfast/kernel/targets/cuda/cuda_target.h"
 #include "holdfast/kernel/targets/target.h"
 #ifdef HOLDFAST_HAS_VULKAN
+#include "holdfast/kernel/targets/vulkan/clang.h"
 #include "holdfast/kernel/targets/vulkan/vulkan_target.h"
 #endif
 
@@ -30,9 +31,7 @@ struct KnownTarget {
 
 Failure why_no_cpp() { return CppCompiler::find().failure(); }
 #ifdef HOLDFAST_HAS_VULKAN
-Failure why_no_spirv() {
-  return Failure(ErrorCode::unsupported, "kernel text is not compiled for Vulkan");
-}
+Failure why_no_spirv() { return Clang::find().failure(); }
 #endif
 Failure why_no_cuda() { return NvrtcLibrary::of_process().failure(); }
 

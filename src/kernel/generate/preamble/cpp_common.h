@@ -129,8 +129,18 @@ hf_inline T rotate(T v, N by) {
 template <class T>
 hf_inline T mulhi(T a, T b) {
   if constexpr (sizeof(T) == 8) {
+#ifdef hf_has_no_int128
+    const unsigned long low_a = unsigned(a), high_a = static_cast<unsigned long>(a) >> 32;
+    const unsigned long low_b = unsigned(b), high_b = static_cast<unsigned long>(b) >> 32;
+    const unsigned long inner = high_a * low_b + ((low_a * low_b) >> 32);
+    const unsigned long outer = low_a * high_b + unsigned(inner);
+    unsigned long high = high_a * high_b + (inner >> 32) + (outer >> 32);
+    if constexpr (T(-1) < T(0)) high -= (a < 0 ? b : 0) + (b < 0 ? a : 0);
+    return static_cast<T>(high);
+#else
     using W = typename hf_if<(T(-1) < T(0)), __int128, unsigned __int128>::type;
     return static_cast<T>((static_cast<W>(a) * b) >> 64);
+#endif
   } else {
     return static_cast<T>((static_cast<long>(a) * static_cast<long>(b)) >> (sizeof(T) * 8));
   }

@@ -6,7 +6,6 @@
 #include <array>
 #include <charconv>
 #include <map>
-#include <sstream>
 
 #include "holdfast/base/env.h"
 #include "holdfast/base/hash.h"
@@ -70,13 +69,6 @@ extern "C" void f(const _Float16* __restrict__ x, _Float16* __restrict__ y, unsi
 template <size_t kCount>
 void append(std::vector<std::string>& to, const std::array<const char*, kCount>& flags) {
   to.insert(to.end(), flags.begin(), flags.end());
-}
-
-std::vector<std::string> words_of(const std::string& text) {
-  std::istringstream stream(text);
-  std::vector<std::string> words;
-  for (std::string word; stream >> word;) words.push_back(word);
-  return words;
 }
 
 // The line that says the version, and its first number.

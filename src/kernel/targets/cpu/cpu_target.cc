@@ -13,9 +13,9 @@
 #include "holdfast/base/shown.h"
 #include "holdfast/kernel/generate/usage.h"
 #include "holdfast/kernel/native.h"
-#include "holdfast/kernel/targets/cpu/cpp_diagnostics.h"
 #include "holdfast/kernel/targets/cpu/cpu_text.h"
 #include "holdfast/kernel/targets/cpu/loaded_kernel.h"
+#include "holdfast/kernel/targets/job_failures.h"
 
 namespace holdfast::kernel {
 
@@ -51,10 +51,6 @@ std::string unit_text(const CompileJob& job) {
 constexpr size_t kHostStackBytes = size_t{48} * 1024;
 constexpr size_t kMaxFrame = FiberGroup::kStackBytes - kHostStackBytes;
 
-Failure named(const CompileJob& job, const Failure& failure) {
-  return Failure(failure.code(), fmt::format("kernel '{}': {}", job.kernel, failure.message()));
-}
-
 Failure check_native(const CompileJob& job) {
   if (job.native->kind != NativeKind::cpp) {
     return Failure(ErrorCode::unsupported,
@@ -69,20 +65,6 @@ Failure check_native(const CompileJob& job) {
                                job.kernel, shown(job.code.entry_point)));
   }
   return {};
-}
-
-Failure compile_failure(const CompileJob& job, const std::string& messages) {
-  std::vector<Diagnostic> diagnostics = read_cpp_log(messages, job.code.sources);
-  if (diagnostics.empty()) {
-    // Something that nobody has seen before: its own words are better than none.
-    std::string_view rest = messages;
-    while (!rest.empty()) {
-      const std::string_view line = take_line(rest);
-      if (!line.empty()) diagnostics.push_back({.message = std::string(line)});
-    }
-  }
-  if (diagnostics.empty()) diagnostics.push_back({.message = "the compiler does not say why"});
-  return Failure(ErrorCode::usage, describe_errors(job.kernel, job.variant, diagnostics));
 }
 
 // With symbols, in a folder of its own: beside the object lie the texts that debuggers show.

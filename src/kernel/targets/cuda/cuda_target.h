@@ -31,9 +31,6 @@ class CudaTarget final : public Target {
   Failure cut(const Interface& interface, const LaunchShape& shape,
               DispatchParts& parts) const override;
 
-  // More are refused: such a grid is a mistake, or much faster in another form.
-  static constexpr uint64_t kMostParts = 1024;
-
  private:
   CudaOptions options_for(const NvrtcLibrary& library) const;
 

@@ -4,17 +4,26 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstring>
 
 #include "holdfast/base/shown.h"
 #include "holdfast/kernel/native.h"
+#include "holdfast/kernel/targets/grid_parts.h"
+#include "holdfast/kernel/targets/job_failures.h"
+#include "holdfast/kernel/targets/vulkan/clang.h"
 #include "holdfast/kernel/targets/vulkan/glsl_compiler.h"
+#include "holdfast/kernel/targets/vulkan/ir/translate.h"
 #include "holdfast/kernel/targets/vulkan/specialization.h"
 #include "holdfast/kernel/targets/vulkan/spirv_group_size.h"
+#include "holdfast/kernel/targets/vulkan/vulkan_text.h"
 
 namespace holdfast::kernel {
 
 namespace {
+
+// Raised with every change of what the translator makes of the same text.
+constexpr int kTranslatorVersion = 1;
 
 constexpr DtypeNames kGlslTypeNames{"bool",     "int8_t", "uint8_t", "int16_t",  "uint16_t",
                                     "int",      "uint",   "int64_t", "uint64_t", "float16_t",
@@ -29,17 +38,11 @@ std::vector<Constant> macro_constants(const Native& native, std::vector<Constant
 }
 
 Failure check(const CompileJob& job) {
-  if (!job.native) {
-    return Failure(
-        ErrorCode::unsupported,
-        fmt::format("kernel '{}' has no code for Vulkan: kernel text is not compiled for "
-                    "it yet; give it a native of kind glsl or spirv",
-                    job.kernel));
-  }
+  if (!job.native) return {};
   if (job.native->kind != NativeKind::glsl && job.native->kind != NativeKind::spirv) {
     return Failure(ErrorCode::unsupported,
                    fmt::format("kernel '{}': a native of kind {} does not run on Vulkan; give it "
-                               "one of kind glsl or spirv",
+                               "one of kind glsl or spirv, or a body",
                                job.kernel, to_string(job.native->kind)));
   }
   return {};
@@ -54,6 +57,11 @@ Result<hal::SpirvModule> module_of(const CompileJob& job, std::span<const std::b
   }
   module.words.resize(code.size() / sizeof(uint32_t));
   if (!code.empty()) std::memcpy(module.words.data(), code.data(), code.size());
+  if (!job.native) {
+    module.bindings = hal::SpirvBindings::addresses;
+    module.threads_at = Bytes{offsetof(LaunchBlock, block)};
+    return module;
+  }
   module.entry_point = job.native->entry_point;
   module.bindings = job.native->reaches;
   auto constants = specialization_of(job.kernel, *job.native, job.constants);
@@ -67,17 +75,66 @@ Code bytes_of(std::span<const uint32_t> words) {
   return Code(bytes.begin(), bytes.end());
 }
 
+// What the compiler took and Vulkan cannot do, at the author's line where it is known.
+Failure refusal_of(const CompileJob& job, const Refusal& refusal) {
+  if (refusal.line == 0) {
+    return Failure(ErrorCode::unsupported, fmt::format("kernel '{}' cannot run on Vulkan: {}",
+                                                       job.kernel, refusal.message));
+  }
+  // In the words of a compiler, so that the place is found in the same way.
+  return compile_failure(job, fmt::format("{}:{}:{}: error: on Vulkan, {}\n", refusal.file,
+                                          refusal.line, refusal.column, refusal.message));
+}
+
 }  // namespace
+
+VulkanTarget::VulkanTarget(const hal::DeviceInfo& device)
+    : keeps_(device.architecture), max_groups_(device.max_groups) {}
+
+Result<GeneratedKernel> VulkanTarget::generate(const Definition& definition,
+                                               const CallSignature& signature,
+                                               const GenerateOptions& options) const {
+  return vulkan_text(definition, signature, options);
+}
 
 std::span<const NativeKind> VulkanTarget::natives() const noexcept {
   static constexpr std::array kKinds{NativeKind::spirv, NativeKind::glsl};
   return kKinds;
 }
 
-Result<std::string> VulkanTarget::version() { return glsl_compiler_version(); }
+Result<std::string> VulkanTarget::version() {
+  const Result<std::shared_ptr<const Clang>> clang = Clang::find();
+  return fmt::format("{}; {}; {}; translator {}", glsl_compiler_version(),
+                     clang ? clang.value()->version() : "no clang", keeps_, kTranslatorVersion);
+}
+
+Result<Code> VulkanTarget::compile_text(const CompileJob& job) const {
+  const Result<std::shared_ptr<const Clang>> clang = Clang::find();
+  if (!clang) return named(job, clang.failure());
+  const Result<LlvmOutcome> outcome =
+      clang.value()->to_llvm({.text = job.code.preamble + job.code.text,
+                              .math = job.code.math,
+                              .contracts = job.code.contracts});
+  if (!outcome) return named(job, outcome.failure());
+  if (outcome.value().text.empty()) return compile_failure(job, outcome.value().messages);
+  const auto keeps = [&](std::string_view word) { return keeps_.find(word) != keeps_.npos; };
+  const Interface& interface = job.code.interface;
+  const Translated translated = translate_to_spirv(
+      outcome.value().text, {.entry_point = job.code.entry_point,
+                             .bindings = static_cast<uint32_t>(interface.bindings.size()),
+                             .parameter_bytes = interface.parameter_bytes,
+                             .contracts = job.code.contracts,
+                             .fast = job.code.math == MathMode::fast,
+                             .keeps_16 = keeps("nan16"),
+                             .keeps_32 = keeps("nan32"),
+                             .keeps_64 = keeps("nan64")});
+  if (translated.words.empty()) return refusal_of(job, translated.refusal);
+  return bytes_of(translated.words);
+}
 
 Result<Code> VulkanTarget::compile(const CompileJob& job) {
   if (Failure refused = check(job)) return refused;
+  if (!job.native) return compile_text(job);
   if (job.native->kind == NativeKind::spirv) return job.native->module;
   if (job.native->entry_point != "main") {
     return Failure(ErrorCode::usage,
@@ -96,6 +153,7 @@ Result<Code> VulkanTarget::compile(const CompileJob& job) {
 Result<std::optional<Size3>> VulkanTarget::group_size(const CompileJob& job,
                                                       std::span<const std::byte> code) const {
   if (Failure refused = check(job)) return refused;
+  if (!job.native) return std::optional<Size3>();
   const Result<hal::SpirvModule> module = module_of(job, code);
   if (!module) return module.failure();
   const std::optional<Size3> own =
@@ -122,6 +180,13 @@ Result<Ref<hal::Pipeline>> VulkanTarget::load(hal::Device& device, const Compile
   desc.bindings = static_cast<uint32_t>(job.code.interface.bindings.size());
   desc.parameter_bytes = job.code.interface.parameter_bytes;
   return device.create_pipeline(std::move(desc));
+}
+
+Failure VulkanTarget::cut(const Interface& interface, const LaunchShape& shape,
+                          DispatchParts& parts) const {
+  if (!interface.has_launch_block) return Target::cut(interface, shape, parts);
+  const bool in_step = interface.cooperation == Cooperation::barriers;
+  return cut_grid(shape, max_groups_, {.x = in_step, .y = in_step, .z = in_step}, parts);
 }
 
 }  // namespace holdfast::kernel

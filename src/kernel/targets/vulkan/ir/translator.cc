@@ -1,0 +1,286 @@
+#include "holdfast/kernel/targets/vulkan/ir/translator.h"
+
+#include <algorithm>
+
+#include "holdfast/hal/module.h"
+
+namespace holdfast::kernel::ir {
+
+Translator::Translator(Module& module, Function& function, const Memory& memory,
+                       const Structure& structure, const TranslateOptions& options)
+    : module_(module),
+      function_(function),
+      memory_(memory),
+      structure_(structure),
+      options_(options) {}
+
+void Translator::refuse(std::string message) const {
+  throw Refused{std::move(message), here_ != nullptr ? here_->location : 0};
+}
+
+Translator::Id Translator::local(Id type) {
+  const Id pointer = spirv_.pointer(spv::StorageClass::Function, type);
+  const Id made = spirv_.id();
+  SpirvBuilder::put(variables_, spv::Op::OpVariable,
+                    {pointer, made, static_cast<uint32_t>(spv::StorageClass::Function)});
+  return made;
+}
+
+SpirvWords Translator::run() {
+  find_scopes(structure_.steps, 0);
+  find_crossings(structure_.steps, 0);
+  declare_regions();
+  const Id first_label = spirv_.id();
+  if (structure_.has_guards) next_ = local(spirv_.integer(32));
+  for (size_t i = 0; i < structure_.loops.size(); ++i) stays_.push_back(local(spirv_.boolean()));
+  for (uint32_t i = 0; i < structure_.selectors; ++i) {
+    selectors_.push_back(local(spirv_.integer(32)));
+  }
+  begin_arguments();
+  emit(structure_.steps);
+  put(spv::Op::OpReturn, {});
+  if (!options_.fast) {
+    // As the language of the text has it; devices that know no such mode do as they do.
+    const auto keep = [&](bool can, uint32_t bits) {
+      if (!can) return;
+      spirv_.need(spv::Capability::SignedZeroInfNanPreserve);
+      spirv_.need("SPV_KHR_float_controls");
+      spirv_.mode(spv::ExecutionMode::SignedZeroInfNanPreserve, {bits});
+    };
+    keep(options_.keeps_16, 16);
+    keep(options_.keeps_32, 32);
+    keep(options_.keeps_64, 64);
+  }
+  return spirv_.finish(variables_, code_, first_label);
+}
+
+// ---- scopes ----
+
+bool Translator::is_within(Scope scope, Scope around) const {
+  while (scope > around) scope = parents_[scope];
+  return scope == around;
+}
+
+void Translator::find_scopes(const Steps& steps, Scope scope) {
+  const auto inner = [&](const Steps& inside) {
+    const auto made = static_cast<Scope>(parents_.size());
+    parents_.push_back(scope);
+    find_scopes(inside, made);
+    return made;
+  };
+  for (const Step& step : steps) {
+    if (step.kind == Step::Kind::block) scope_of_[step.block] = scope;
+    if (step.kind != Step::Kind::choice && step.kind != Step::Kind::guarded &&
+        step.kind != Step::Kind::loop) {
+      continue;
+    }
+    const Scope inside = inner(step.inside);
+    scopes_of_[&step] = {inside, inner(step.otherwise)};
+  }
+}
+
+void Translator::used(const Value* value, Scope scope) {
+  if (value->kind != ValueKind::instruction) return;
+  const auto it = scope_of_.find(value->parent);
+  if (it != scope_of_.end() && !is_within(scope, it->second)) crossing_.insert(value);
+}
+
+void Translator::find_crossings(const Steps& steps, Scope scope) {
+  for (const Step& step : steps) {
+    switch (step.kind) {
+      case Step::Kind::block:
+        for (const Value* value : step.block->instructions) {
+          if (value->is(Opcode::phi)) continue;
+          for (const Value* operand : value->operands) used(operand, scope);
+        }
+        break;
+      case Step::Kind::pass:
+        for (const Value* phi : step.to->instructions) {
+          if (!phi->is(Opcode::phi)) break;
+          for (size_t i = 0; i < phi->blocks.size(); ++i) {
+            if (phi->blocks[i] == step.block) used(phi->operands[i], scope);
+          }
+        }
+        break;
+      case Step::Kind::choice:
+        if (step.question.value != nullptr) used(step.question.value, scope);
+        [[fallthrough]];
+      case Step::Kind::guarded:
+      case Step::Kind::loop: {
+        const auto [inside, otherwise] = scopes_of_.at(&step);
+        find_crossings(step.inside, inside);
+        find_crossings(step.otherwise, otherwise);
+        break;
+      }
+      default: break;
+    }
+  }
+}
+
+// ---- steps ----
+
+void Translator::emit(const Steps& steps) {
+  for (const Step& step : steps) {
+    switch (step.kind) {
+      case Step::Kind::block: emit_block(*step.block); break;
+      case Step::Kind::pass: emit_pass(*step.block, *step.to); break;
+      case Step::Kind::select:
+        put(spv::Op::OpStore,
+            {selectors_[step.question.selector], spirv_.u32(step.question.number)});
+        break;
+      case Step::Kind::leave: emit_leave(step.target); break;
+      case Step::Kind::choice:
+      case Step::Kind::guarded: {
+        Id condition = 0;
+        if (step.question.value != nullptr) {
+          here_ = step.question.value;
+          condition = use_one(step.question.value);
+        } else {
+          const bool guard = step.kind == Step::Kind::guarded;
+          const Id word = spirv_.integer(32);
+          const Id asked =
+              make(spv::Op::OpLoad, word, {guard ? next_ : selectors_[step.question.selector]});
+          condition = make(spv::Op::OpIEqual, spirv_.boolean(),
+                           {asked, spirv_.u32(guard ? step.target : step.question.number)});
+        }
+        const Scope before = scope_;
+        const auto [inside, otherwise] = scopes_of_.at(&step);
+        const Id yes = spirv_.id(), no = spirv_.id(), merge = spirv_.id();
+        const bool has_else = !step.otherwise.empty();
+        put(spv::Op::OpSelectionMerge, {merge, 0});
+        put(spv::Op::OpBranchConditional, {condition, yes, has_else ? no : merge});
+        put(spv::Op::OpLabel, {yes});
+        scope_ = inside;
+        emit(step.inside);
+        put(spv::Op::OpBranch, {merge});
+        if (has_else) {
+          put(spv::Op::OpLabel, {no});
+          scope_ = otherwise;
+          emit(step.otherwise);
+          put(spv::Op::OpBranch, {merge});
+        }
+        put(spv::Op::OpLabel, {merge});
+        scope_ = before;
+        break;
+      }
+      case Step::Kind::loop: emit_loop(step); break;
+    }
+  }
+}
+
+void Translator::emit_loop(const Step& step) {
+  const Scope before = scope_;
+  const Id header = spirv_.id(), body = spirv_.id(), again = spirv_.id(), merge = spirv_.id();
+  const Id stay = stays_[step.loop];
+  put(spv::Op::OpStore, {stay, spirv_.truth(true)});
+  put(spv::Op::OpBranch, {header});
+  put(spv::Op::OpLabel, {header});
+  const Id stays = make(spv::Op::OpLoad, spirv_.boolean(), {stay});
+  put(spv::Op::OpLoopMerge, {merge, again, 0});
+  put(spv::Op::OpBranchConditional, {stays, body, merge});
+  put(spv::Op::OpLabel, {body});
+  scope_ = scopes_of_.at(&step).first;
+  around_.push_back(step.loop);
+  emit(step.inside);
+  around_.pop_back();
+  put(spv::Op::OpBranch, {again});
+  put(spv::Op::OpLabel, {again});
+  put(spv::Op::OpBranch, {header});
+  put(spv::Op::OpLabel, {merge});
+  scope_ = before;
+}
+
+void Translator::emit_leave(Target target) {
+  if (next_ != 0) put(spv::Op::OpStore, {next_, spirv_.u32(target)});
+  for (size_t i = around_.size(); i-- > 0;) {
+    const Structure::Loop& loop = structure_.loops[around_[i]];
+    if (target == loop.begin) {
+      put(spv::Op::OpStore, {stays_[around_[i]], spirv_.truth(true)});
+      return;
+    }
+    if (target != kReturn && loop.inside.contains(target)) return;
+    put(spv::Op::OpStore, {stays_[around_[i]], spirv_.truth(false)});
+  }
+}
+
+void Translator::emit_block(const Block& block) {
+  for (const Value* value : block.instructions) {
+    here_ = value;
+    if (value->is(Opcode::phi)) {
+      const std::vector<Scalar> scalars = scalars_of(*value);
+      std::vector<Id>& variables = passed_to_[value];
+      if (variables.empty()) {
+        for (const Scalar& scalar : scalars) variables.push_back(local(type_of(scalar)));
+      }
+      Parts parts;
+      for (size_t i = 0; i < scalars.size(); ++i) {
+        parts.push_back(make(spv::Op::OpLoad, type_of(scalars[i]), {variables[i]}));
+      }
+      define(*value, std::move(parts));
+      continue;
+    }
+    if (ends_block(value->op)) break;
+    instruction(*value);
+  }
+}
+
+// All phis of a block change at once.
+void Translator::emit_pass(const Block& from, const Block& to) {
+  std::vector<std::pair<const Value*, Parts>> passed;
+  for (const Value* phi : to.instructions) {
+    if (!phi->is(Opcode::phi)) break;
+    here_ = phi;
+    const auto at = std::ranges::find(phi->blocks, &from);
+    if (at == phi->blocks.end()) continue;
+    const Value* operand = phi->operands[static_cast<size_t>(at - phi->blocks.begin())];
+    Parts parts = phi->type->is(TypeKind::pointer)
+                      ? Parts{use_pointer(operand, memory_.region_of(phi))}
+                      : use(operand);
+    passed.emplace_back(phi, std::move(parts));
+  }
+  for (const auto& [phi, parts] : passed) {
+    std::vector<Id>& variables = passed_to_[phi];
+    if (variables.empty()) {
+      for (const Scalar& scalar : scalars_of(*phi)) variables.push_back(local(type_of(scalar)));
+    }
+    for (size_t i = 0; i < parts.size(); ++i) put(spv::Op::OpStore, {variables[i], parts[i]});
+  }
+}
+
+void Translator::begin_arguments() {
+  const uint64_t bytes = options_.bindings * 8 + options_.parameter_bytes.value;
+  pushed_ = Bytes{bytes} <= hal::SpirvModule::kMaxPushBytes;
+  push_words_ = static_cast<uint32_t>(pushed_ ? (bytes + 3) / 4 : 2);
+  const Id word = spirv_.integer(32);
+  const Id wide = spirv_.integer(64);
+  const auto pushed_word = [&](uint32_t index) {
+    const Id pointer =
+        make(spv::Op::OpAccessChain, spirv_.pointer(spv::StorageClass::PushConstant, word),
+             {spirv_.push_constants(push_words_), spirv_.u32(0), spirv_.u32(index)});
+    return make(spv::Op::OpLoad, word, {pointer});
+  };
+  const auto pushed_address = [&](uint32_t index) {
+    const Id low = make(spv::Op::OpUConvert, wide, {pushed_word(index)});
+    const Id high = make(spv::Op::OpUConvert, wide, {pushed_word(index + 1)});
+    const Id moved = make(spv::Op::OpShiftLeftLogical, wide, {high, spirv_.u64(32)});
+    return make(spv::Op::OpBitwiseOr, wide, {low, moved});
+  };
+  if (!pushed_) arguments_ = pushed_address(0);
+  const size_t count = function_.arguments.size();
+  for (size_t i = 0; i < count; ++i) {
+    const Value* argument = function_.arguments[i];
+    Id id = 0;
+    if (i + 1 == count) {
+      id = pushed_ ? spirv_.u32(0)
+                   : make(spv::Op::OpIAdd, wide, {arguments_, spirv_.u64(options_.bindings * 8)});
+    } else if (pushed_) {
+      id = pushed_address(static_cast<uint32_t>(2 * i));
+    } else {
+      const Id at = make(spv::Op::OpIAdd, wide, {arguments_, spirv_.u64(8 * i)});
+      id = load_number(at, nullptr, *module_.integer(64), 8, false);
+    }
+    parts_of_[argument] = {id};
+  }
+}
+
+}  // namespace holdfast::kernel::ir
