@@ -26,7 +26,10 @@ std::string preamble(const Definition& definition, const CallSignature& signatur
   const bool own_math = std::ranges::any_of(usage.names.identifiers, [](const std::string& name) {
     return name.starts_with("__builtin_");
   });
-  if (parts.math || own_math) append_code(text, "vulkan_math.h");
+  if (parts.math || own_math) {
+    append_code(text, "vulkan_math.h");
+    append_code(text, "vulkan_double.h");
+  }
   append_types_and_math(text, parts, usage);
   append_meetings_and_checks(text, parts, {.simd = "vulkan_simd.h", .atomic = "vulkan_atomic.h"});
   text += "}\n";

@@ -128,6 +128,7 @@ SpirvId SpirvBuilder::group_size() {
     put(types_, spv::Op::OpSpecConstant, {word, part, 1});
     decorate(part, spv::Decoration::SpecId, {i});
     operands.push_back(part);
+    sizes_.push_back(part);
   }
   group_size_ = id();
   operands[1] = group_size_;
@@ -135,6 +136,21 @@ SpirvId SpirvBuilder::group_size() {
   decorate(group_size_, spv::Decoration::BuiltIn,
            {static_cast<uint32_t>(spv::BuiltIn::WorkgroupSize)});
   return group_size_;
+}
+
+SpirvId SpirvBuilder::array_of_group(SpirvId element) {
+  (void)group_size();
+  const SpirvId word = integer(32);
+  SpirvId count = sizes_[0];
+  for (const size_t i : {size_t{1}, size_t{2}}) {
+    const SpirvId product = id();
+    put(types_, spv::Op::OpSpecConstantOp,
+        {word, product, static_cast<uint32_t>(spv::Op::OpIMul), count, sizes_[i]});
+    count = product;
+  }
+  const SpirvId made = id();
+  put(types_, spv::Op::OpTypeArray, {made, element, count});
+  return made;
 }
 
 void SpirvBuilder::decorate(SpirvId id, spv::Decoration decoration,

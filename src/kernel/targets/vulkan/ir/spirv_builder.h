@@ -60,6 +60,8 @@ class SpirvBuilder {
   SpirvId push_constants(uint32_t words);
   // The group's size: specialization constants 0 to 2.
   SpirvId group_size();
+  // As many elements as a group has threads.
+  SpirvId array_of_group(SpirvId element);
   void decorate(SpirvId id, spv::Decoration decoration, std::initializer_list<uint32_t> more = {});
 
   SpirvId glsl() const noexcept { return glsl_; }
@@ -80,6 +82,7 @@ class SpirvBuilder {
   std::map<spv::BuiltIn, SpirvId> inputs_;
   SpirvId push_constants_ = 0;
   SpirvId group_size_ = 0;
+  std::vector<SpirvId> sizes_;  // its parts
   SpirvWords modes_;
   SpirvWords annotations_;
   SpirvWords types_;

@@ -21,6 +21,9 @@ namespace holdfast::kernel::ir {
 using Target = uint32_t;
 inline constexpr Target kReturn = ~Target{0};
 using LoopId = uint32_t;
+// Which threads take part.
+using MaskId = uint32_t;
+inline constexpr MaskId kAll = 0;
 
 struct Step;
 using Steps = std::vector<Step>;
@@ -42,6 +45,14 @@ struct Step {
     choice,   // `inside` where the question is answered with yes, else `otherwise`
     guarded,  // `inside`, for paths that want to go to `target`
     loop,     // `inside`, again as long as paths want to go to its begin
+    // Of masks(): threads that take part in what follows are those whose mask is true.
+    part,       // some instructions of a block
+    active,     // `inside`, for threads of the mask
+    meet,       // the call `value`, which all threads come to, for those of the mask
+    mask_yes,   // `into`: the threads of `mask` that answer the question with yes
+    mask_no,    // with no
+    mask_next,  // that want to go to `target`
+    mask_stay,  // of those that stay in the loop
   };
   Kind kind = Kind::block;
   Block* block = nullptr;  // of block; where pass comes from
@@ -49,6 +60,11 @@ struct Step {
   Question question{};
   Target target = 0;
   LoopId loop = 0;
+  bool votes = false;  // of a loop: all go round as long as one of them stays
+  MaskId mask = kAll;
+  MaskId into = kAll;
+  Value* value = nullptr;
+  std::vector<Value*> values{};  // of part
   Steps inside{};
   Steps otherwise{};
 };
@@ -62,6 +78,7 @@ struct Structure {
   };
   std::vector<Loop> loops{};
   uint32_t selectors = 0;
+  uint32_t masks = 0;  // besides kAll
   bool has_guards = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "holdfast/kernel/targets/vulkan/ir/inline_calls.h"
 #include "holdfast/kernel/targets/vulkan/ir/ir_reader.h"
+#include "holdfast/kernel/targets/vulkan/ir/masks.h"
 #include "holdfast/kernel/targets/vulkan/ir/memory.h"
 #include "holdfast/kernel/targets/vulkan/ir/structure.h"
 #include "holdfast/kernel/targets/vulkan/ir/translator.h"
@@ -36,10 +37,11 @@ Translated translate_to_spirv(std::string_view llvm_text, const TranslateOptions
     return {.refusal = {"its entry point takes other arguments"}};
   }
   if (Failure failure = ir::inline_calls(module, function)) return {.refusal = {failure.message()}};
-  const Result<ir::Structure> structure = ir::structure(module, function);
+  Result<ir::Structure> structure = ir::structure(module, function);
   if (!structure) return {.refusal = {structure.failure().message()}};
   const Result<std::unique_ptr<ir::Memory>> memory = ir::Memory::of(module, function);
   if (!memory) return {.refusal = {memory.failure().message()}};
+  ir::add_masks(function, *memory.value(), structure.value());
   try {
     return {
         .words =

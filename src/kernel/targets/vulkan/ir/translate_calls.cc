@@ -108,13 +108,70 @@ bool Translator::call_of_place(const Value& value) {
   return false;
 }
 
+void Translator::meet() {
+  const Id scope = spirv_.u32(word_of(spv::Scope::Workgroup));
+  put(spv::Op::OpControlBarrier,
+      {scope, scope, spirv_.u32(kAcquireRelease | kOfGroup | kOfDevice)});
+}
+
+// A word of each thread of the group, and whether it is on the same way.
+void Translator::declare_exchange() {
+  if (words_ != 0) return;
+  const Id type = spirv_.array_of_group(spirv_.integer(32));
+  words_ = spirv_.variable(spv::StorageClass::Workgroup, type);
+  there_ = spirv_.variable(spv::StorageClass::Workgroup, type);
+}
+
+Translator::Id Translator::exchange_place(Id array, Id index) {
+  return make(spv::Op::OpAccessChain,
+              spirv_.pointer(spv::StorageClass::Workgroup, spirv_.integer(32)), {array, index});
+}
+
+// Of all threads, of which all come here.
+Translator::Id Translator::any_of_group(Id truth) {
+  const Id word = spirv_.integer(32);
+  if (votes_ == 0) votes_ = spirv_.variable(spv::StorageClass::Workgroup, word);
+  put(spv::Op::OpStore, {votes_, spirv_.u32(0)});  // all write the same
+  meet();
+  const Id yes = spirv_.id(), merge = spirv_.id();
+  put(spv::Op::OpSelectionMerge, {merge, 0});
+  put(spv::Op::OpBranchConditional, {truth, yes, merge});
+  put(spv::Op::OpLabel, {yes});
+  put(spv::Op::OpStore, {votes_, spirv_.u32(1)});
+  put(spv::Op::OpBranch, {merge});
+  put(spv::Op::OpLabel, {merge});
+  meet();
+  const Id all = make(spv::Op::OpLoad, word, {votes_});
+  meet();
+  return make(spv::Op::OpINotEqual, spirv_.boolean(), {all, spirv_.u32(0)});
+}
+
 bool Translator::call_of_meeting(const Value& value) {
   const std::string& name = value.callee;
-  if (name == "hf_spirv_uniform") return true;
-  if (name == "hf_spirv_barrier") {
-    const Id scope = spirv_.u32(word_of(spv::Scope::Workgroup));
-    put(spv::Op::OpControlBarrier,
-        {scope, scope, spirv_.u32(kAcquireRelease | kOfGroup | kOfDevice)});
+  const Id word = spirv_.integer(32);
+  const auto own_index = [&] {
+    return make(spv::Op::OpLoad, word, {spirv_.input(spv::BuiltIn::LocalInvocationIndex, word)});
+  };
+  if (name == "hf_spirv_barrier" || name == "hf_spirv_conclude") {
+    meet();
+    return true;
+  }
+  if (name == "hf_spirv_publish") {
+    declare_exchange();
+    const Id index = own_index();
+    const Id published = use_one(value.operands.at(0));
+    const Id there = make(spv::Op::OpSelect, word, {mask_now(mask_), spirv_.u32(1), spirv_.u32(0)});
+    put(spv::Op::OpStore, {exchange_place(words_, index), published});
+    put(spv::Op::OpStore, {exchange_place(there_, index), there});
+    meet();
+    return true;
+  }
+  if (name == "hf_spirv_word_of" || name == "hf_spirv_is_there") {
+    declare_exchange();
+    const Id first = make(spv::Op::OpBitwiseAnd, word, {own_index(), spirv_.u32(~uint32_t{31})});
+    const Id index = make(spv::Op::OpIAdd, word, {first, use_one(value.operands.at(0))});
+    const Id array = name == "hf_spirv_word_of" ? words_ : there_;
+    define(value, make(spv::Op::OpLoad, word, {exchange_place(array, index)}));
     return true;
   }
   if (name == "hf_spirv_fence") {

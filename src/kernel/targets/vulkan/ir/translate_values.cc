@@ -115,8 +115,7 @@ Translator::Parts Translator::constant(const Value& value) {
 
 Translator::Parts Translator::use(const Value* value) {
   if (value->is_constant()) return constant(*value);
-  const bool crosses = crossing_.contains(value) && value->parent != nullptr;
-  if (crosses && !is_within(scope_, scope_of_.at(value->parent))) {
+  if (crossing_.contains(value) && !is_within(scope_, scope_of_.at(value))) {
     const std::vector<Scalar> scalars = scalars_of(*value);
     std::vector<Id>& variables = variable_of_[value];
     if (variables.empty()) {

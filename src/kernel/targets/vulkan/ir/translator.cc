@@ -36,6 +36,8 @@ SpirvWords Translator::run() {
   for (uint32_t i = 0; i < structure_.selectors; ++i) {
     selectors_.push_back(local(spirv_.integer(32)));
   }
+  masks_.push_back(0);
+  for (uint32_t i = 0; i < structure_.masks; ++i) masks_.push_back(local(spirv_.boolean()));
   begin_arguments();
   emit(structure_.steps);
   put(spv::Op::OpReturn, {});
@@ -69,9 +71,12 @@ void Translator::find_scopes(const Steps& steps, Scope scope) {
     return made;
   };
   for (const Step& step : steps) {
-    if (step.kind == Step::Kind::block) scope_of_[step.block] = scope;
+    if (step.kind == Step::Kind::block) {
+      for (const Value* value : step.block->instructions) scope_of_[value] = scope;
+    }
+    for (const Value* value : step.values) scope_of_[value] = scope;
     if (step.kind != Step::Kind::choice && step.kind != Step::Kind::guarded &&
-        step.kind != Step::Kind::loop) {
+        step.kind != Step::Kind::loop && step.kind != Step::Kind::active) {
       continue;
     }
     const Scope inside = inner(step.inside);
@@ -81,7 +86,7 @@ void Translator::find_scopes(const Steps& steps, Scope scope) {
 
 void Translator::used(const Value* value, Scope scope) {
   if (value->kind != ValueKind::instruction) return;
-  const auto it = scope_of_.find(value->parent);
+  const auto it = scope_of_.find(value);
   if (it != scope_of_.end() && !is_within(scope, it->second)) crossing_.insert(value);
 }
 
@@ -89,10 +94,19 @@ void Translator::find_crossings(const Steps& steps, Scope scope) {
   for (const Step& step : steps) {
     switch (step.kind) {
       case Step::Kind::block:
-        for (const Value* value : step.block->instructions) {
+      case Step::Kind::part:
+        for (const Value* value :
+             step.kind == Step::Kind::part ? step.values : step.block->instructions) {
           if (value->is(Opcode::phi)) continue;
           for (const Value* operand : value->operands) used(operand, scope);
         }
+        break;
+      case Step::Kind::meet:
+        for (const Value* operand : step.value->operands) used(operand, scope);
+        break;
+      case Step::Kind::mask_yes:
+      case Step::Kind::mask_no:
+        if (step.question.value != nullptr) used(step.question.value, scope);
         break;
       case Step::Kind::pass:
         for (const Value* phi : step.to->instructions) {
@@ -106,6 +120,7 @@ void Translator::find_crossings(const Steps& steps, Scope scope) {
         if (step.question.value != nullptr) used(step.question.value, scope);
         [[fallthrough]];
       case Step::Kind::guarded:
+      case Step::Kind::active:
       case Step::Kind::loop: {
         const auto [inside, otherwise] = scopes_of_.at(&step);
         find_crossings(step.inside, inside);
@@ -122,7 +137,21 @@ void Translator::find_crossings(const Steps& steps, Scope scope) {
 void Translator::emit(const Steps& steps) {
   for (const Step& step : steps) {
     switch (step.kind) {
-      case Step::Kind::block: emit_block(*step.block); break;
+      case Step::Kind::block: emit_values(step.block->instructions); break;
+      case Step::Kind::part: emit_values(step.values); break;
+      case Step::Kind::active:
+        emit_when(mask_now(step.mask), step.inside, scopes_of_.at(&step).first);
+        break;
+      case Step::Kind::meet:
+        here_ = step.value;
+        mask_ = step.mask;
+        instruction(*step.value);
+        mask_ = kAll;
+        break;
+      case Step::Kind::mask_yes:
+      case Step::Kind::mask_no:
+      case Step::Kind::mask_next:
+      case Step::Kind::mask_stay: emit_mask(step); break;
       case Step::Kind::pass: emit_pass(*step.block, *step.to); break;
       case Step::Kind::select:
         put(spv::Op::OpStore,
@@ -168,14 +197,57 @@ void Translator::emit(const Steps& steps) {
   }
 }
 
+void Translator::emit_when(Id condition, const Steps& inside, Scope scope) {
+  const Scope before = scope_;
+  const Id yes = spirv_.id(), merge = spirv_.id();
+  put(spv::Op::OpSelectionMerge, {merge, 0});
+  put(spv::Op::OpBranchConditional, {condition, yes, merge});
+  put(spv::Op::OpLabel, {yes});
+  scope_ = scope;
+  emit(inside);
+  put(spv::Op::OpBranch, {merge});
+  put(spv::Op::OpLabel, {merge});
+  scope_ = before;
+}
+
+Translator::Id Translator::mask_now(MaskId mask) {
+  if (mask == kAll) return spirv_.truth(true);
+  return make(spv::Op::OpLoad, spirv_.boolean(), {masks_[mask]});
+}
+
+// Who is in the new mask. A question's value is not there for threads that take no part.
+void Translator::emit_mask(const Step& step) {
+  const Id truth = spirv_.boolean();
+  const Id word = spirv_.integer(32);
+  Id answer = 0;
+  if (step.kind == Step::Kind::mask_stay) {
+    answer = make(spv::Op::OpLoad, truth, {stays_[step.loop]});
+  } else if (step.kind == Step::Kind::mask_next) {
+    answer = make(spv::Op::OpIEqual, truth,
+                  {make(spv::Op::OpLoad, word, {next_}), spirv_.u32(step.target)});
+  } else if (step.question.value != nullptr) {
+    here_ = step.question.value;
+    answer = use_one(step.question.value);
+  } else {
+    answer = make(spv::Op::OpIEqual, truth,
+                  {make(spv::Op::OpLoad, word, {selectors_[step.question.selector]}),
+                   spirv_.u32(step.question.number)});
+  }
+  if (step.kind == Step::Kind::mask_no) answer = make(spv::Op::OpLogicalNot, truth, {answer});
+  put(spv::Op::OpStore,
+      {masks_[step.into], make(spv::Op::OpLogicalAnd, truth, {mask_now(step.mask), answer})});
+}
+
 void Translator::emit_loop(const Step& step) {
   const Scope before = scope_;
   const Id header = spirv_.id(), body = spirv_.id(), again = spirv_.id(), merge = spirv_.id();
   const Id stay = stays_[step.loop];
-  put(spv::Op::OpStore, {stay, spirv_.truth(true)});
+  const Id goes_on = step.votes ? local(spirv_.boolean()) : stay;
+  put(spv::Op::OpStore, {stay, mask_now(step.mask)});
+  if (step.votes) put(spv::Op::OpStore, {goes_on, spirv_.truth(true)});
   put(spv::Op::OpBranch, {header});
   put(spv::Op::OpLabel, {header});
-  const Id stays = make(spv::Op::OpLoad, spirv_.boolean(), {stay});
+  const Id stays = make(spv::Op::OpLoad, spirv_.boolean(), {goes_on});
   put(spv::Op::OpLoopMerge, {merge, again, 0});
   put(spv::Op::OpBranchConditional, {stays, body, merge});
   put(spv::Op::OpLabel, {body});
@@ -183,6 +255,10 @@ void Translator::emit_loop(const Step& step) {
   around_.push_back(step.loop);
   emit(step.inside);
   around_.pop_back();
+  if (step.votes) {
+    const Id mine = make(spv::Op::OpLoad, spirv_.boolean(), {stay});
+    put(spv::Op::OpStore, {goes_on, any_of_group(mine)});
+  }
   put(spv::Op::OpBranch, {again});
   put(spv::Op::OpLabel, {again});
   put(spv::Op::OpBranch, {header});
@@ -203,8 +279,8 @@ void Translator::emit_leave(Target target) {
   }
 }
 
-void Translator::emit_block(const Block& block) {
-  for (const Value* value : block.instructions) {
+void Translator::emit_values(const std::vector<Value*>& values) {
+  for (const Value* value : values) {
     here_ = value;
     if (value->is(Opcode::phi)) {
       const std::vector<Scalar> scalars = scalars_of(*value);

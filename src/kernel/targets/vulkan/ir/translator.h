@@ -44,10 +44,12 @@ class Translator {
   void used(const Value* value, Scope scope);
   bool is_within(Scope scope, Scope around) const;
   void emit(const Steps& steps);
-  void emit_block(const Block& block);
+  void emit_values(const std::vector<Value*>& values);
+  void emit_when(Id condition, const Steps& inside, Scope scope);
+  void emit_mask(const Step& step);
+  Id mask_now(MaskId mask);
   void emit_pass(const Block& from, const Block& to);
   void emit_leave(Target target);
-  void emit_choice(Id condition, const Steps& yes, const Steps& no);
   void emit_loop(const Step& step);
   void begin_arguments();
 
@@ -130,6 +132,10 @@ class Translator {
   void call(const Value& value);
   bool call_of_place(const Value& value);
   bool call_of_meeting(const Value& value);
+  void meet();
+  void declare_exchange();
+  Id exchange_place(Id array, Id index);
+  Id any_of_group(Id truth);
   bool call_of_atomic(const Value& value);
   bool call_of_integers(const Value& value, std::string_view name);
   bool call_of_floats(const Value& value, std::string_view name);
@@ -157,7 +163,7 @@ class Translator {
   Id arguments_ = 0;  // where they are not pushed: their address
 
   std::vector<Scope> parents_{0};
-  std::unordered_map<const Block*, Scope> scope_of_;
+  std::unordered_map<const Value*, Scope> scope_of_;
   std::unordered_map<const Step*, std::pair<Scope, Scope>> scopes_of_;
   Scope scope_ = 0;
   std::unordered_set<const Value*> crossing_;
@@ -167,6 +173,11 @@ class Translator {
   std::vector<LoopId> around_;
   std::vector<Id> stays_;      // by loop
   std::vector<Id> selectors_;  // variables
+  std::vector<Id> masks_;      // variables, by mask; kAll has none
+  MaskId mask_ = kAll;         // of the meeting that is emitted
+  Id votes_ = 0;               // a word of the group
+  Id words_ = 0;               // one of each thread
+  Id there_ = 0;               // whether it takes part
   Id next_ = 0;                // a variable: where the path wants to go
   std::unordered_map<const Region*, Id> region_variables_;
   std::unordered_map<const Value*, uint64_t> offsets_;

@@ -13,5 +13,3 @@ hf_pure unsigned hf_spirv_local_id(unsigned axis);
 hf_pure unsigned hf_spirv_group_id(unsigned axis);
 hf_meet void hf_spirv_barrier();
 hf_meet void hf_spirv_fence();
-// Whoever comes here, all threads of the threadgroup come.
-hf_meet void hf_spirv_uniform();

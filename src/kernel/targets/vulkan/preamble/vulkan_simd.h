@@ -1,38 +1,34 @@
 // Barriers, and operations of a simdgroup: 32 threads, fewer at the end of a threadgroup. Words go
-// through threadgroup memory, so that all threads of the group must come to each operation.
+// through threadgroup memory: all that take part publish one, read those of others, and conclude.
+// The translator leads the other threads of the group there as well; they do not count, and who
+// asks for the value of one gets its own.
 
 hf_pure unsigned hf_spirv_local_index();
+hf_meet void hf_spirv_publish(unsigned word);
+hf_meet unsigned hf_spirv_word_of(unsigned lane);
+hf_meet unsigned hf_spirv_is_there(unsigned lane);
+hf_meet void hf_spirv_conclude();
 hf_pure unsigned hf_spirv_group_threads();
 
 namespace metal {
 
 hf_inline void threadgroup_barrier(mem_flags = mem_flags::mem_threadgroup) { hf_spirv_barrier(); }
 hf_inline void simdgroup_barrier(mem_flags = mem_flags::mem_threadgroup) {
-  hf_spirv_uniform();
-  hf_spirv_barrier();
+  hf_spirv_publish(0);
+  hf_spirv_conclude();
 }
 
 }  // namespace metal
 
 hf_inline unsigned hf_lane() { return hf_spirv_local_index() % 32; }
+// Threads that a simdgroup has, whether they take part or not.
 hf_inline unsigned hf_lane_count() {
   const unsigned rest = hf_spirv_group_threads() - (hf_spirv_local_index() & ~31u);
   return rest < 32 ? rest : 32;
 }
-// One word of each thread of the largest group.
-hf_inline unsigned* hf_exchange() {
-  hf_tg_local unsigned words[1024];
-  return words;
-}
-hf_inline unsigned hf_word_of(unsigned word, unsigned lane) {
-  const unsigned i = hf_spirv_local_index();
-  unsigned* const words = hf_exchange();
-  hf_spirv_uniform();
-  words[i] = word;
-  hf_spirv_barrier();
-  word = words[(i & ~31u) + lane % 32];
-  hf_spirv_barrier();
-  return word;
+// While a word is published.
+hf_inline bool hf_is_there(unsigned lane) {
+  return lane < hf_lane_count() && hf_spirv_is_there(lane) != 0;
 }
 
 // The lane's value, word by word, so that every type can move.
@@ -41,7 +37,11 @@ hf_inline T hf_value_of(const T& value, unsigned lane) {
   constexpr unsigned words = (sizeof(T) + 3) / 4;
   unsigned bits[words] = {};
   __builtin_memcpy(bits, &value, sizeof(T));
-  for (unsigned i = 0; i < words; ++i) bits[i] = hf_word_of(bits[i], lane);
+  for (unsigned i = 0; i < words; ++i) {
+    hf_spirv_publish(bits[i]);
+    if (hf_is_there(lane)) bits[i] = hf_spirv_word_of(lane);
+    hf_spirv_conclude();
+  }
   T result;
   __builtin_memcpy(&result, bits, sizeof(T));
   return result;
@@ -60,41 +60,49 @@ hf_inline T hf_of_bits(unsigned bits) {
   return value;
 }
 
-// All lanes get the same, joined in the order of the halves of a whole simdgroup, else lane by lane.
+// Calls it with the lane and the value of each thread that takes part, in order.
 template <class T, class F>
-hf_inline T hf_reduced(T a, F of) {
+hf_inline void hf_each_lane(const T& own, F with) {
   if constexpr (sizeof(T) <= 4) {
-    // Once they are there, every thread reads the words of all.
-    const unsigned i = hf_spirv_local_index();
-    const unsigned first = i & ~31u;
-    const unsigned count = hf_lane_count();
-    unsigned* const words = hf_exchange();
-    hf_spirv_uniform();
-    words[i] = hf_bits_of(a);
-    hf_spirv_barrier();
-    a = hf_of_bits<T>(words[first]);
-    for (unsigned k = 1; k < count; ++k) a = of(a, hf_of_bits<T>(words[first + k]));
-    hf_spirv_barrier();
-    return a;
-  } else {
-    const T own = a;
-    a = hf_value_of(own, 0);
-    for (unsigned k = 1; k < 32; ++k) {
-      const T b = hf_value_of(own, k);
-      if (k < hf_lane_count()) a = of(a, b);
+    hf_spirv_publish(hf_bits_of(own));
+    for (unsigned k = 0; k < 32; ++k) {
+      if (hf_is_there(k)) with(k, hf_of_bits<T>(hf_spirv_word_of(k)));
     }
-    return a;
+    hf_spirv_conclude();
+  } else {
+    for (unsigned k = 0; k < 32; ++k) {
+      const T value = hf_value_of(own, k);
+      hf_spirv_publish(0);
+      const bool there = hf_is_there(k);
+      hf_spirv_conclude();
+      if (there) with(k, value);
+    }
   }
+}
+template <class T, class F>
+hf_inline T hf_reduced(T own, F of) {
+  bool any = false;
+  T a = own;
+  hf_each_lane(own, [&](unsigned, const T& b) {
+    a = any ? of(a, b) : b;
+    any = true;
+  });
+  return a;
 }
 // Of this lane and those before it, or of those before it.
 template <bool kWithOwn, class T, class F>
 hf_inline T hf_prefix_of(T own, T first, F of) {
   T a = first;
-  for (unsigned k = 0; k < 32; ++k) {
-    const T b = hf_value_of(own, k);
-    if (k < hf_lane() || (kWithOwn && k == hf_lane())) a = of(a, b);
-  }
+  const unsigned lane = hf_lane();
+  hf_each_lane(own, [&](unsigned k, const T& b) {
+    if (k < lane || (kWithOwn && k == lane)) a = of(a, b);
+  });
   return a;
+}
+hf_inline unsigned hf_first_lane() {
+  unsigned first = 32;
+  hf_each_lane(0u, [&](unsigned k, unsigned) { first = first < k ? first : k; });
+  return first;
 }
 
 #define hf_reduce(name, of)                                                    \
@@ -115,14 +123,14 @@ hf_inline T hf_prefix_of(T own, T first, F of) {
   hf_inline hf_value<V> name(const V& value, unsigned by) {                           \
     const unsigned lane = hf_lane();                                                  \
     const unsigned wanted = from;                                                     \
-    return hf_value_of<hf_value<V>>(value, wanted < hf_lane_count() ? wanted : lane); \
+    return hf_value_of<hf_value<V>>(value, wanted);                                   \
   }
 
 namespace metal {
 
 template <class V>
 hf_inline hf_value<V> simd_broadcast_first(const V& value) {
-  return hf_value_of<hf_value<V>>(value, 0);
+  return hf_value_of<hf_value<V>>(value, hf_first_lane());
 }
 hf_inline simd_vote simd_ballot(bool value) {
   return {hf_reduced<unsigned>(unsigned(value) << hf_lane(),
@@ -134,6 +142,6 @@ hf_inline bool simd_any(bool value) {
 hf_inline bool simd_all(bool value) {
   return hf_reduced<unsigned>(value, [](unsigned a, unsigned b) { return a & b; }) != 0;
 }
-hf_inline bool simd_is_first() { return hf_lane() == 0; }
+hf_inline bool simd_is_first() { return hf_lane() == hf_first_lane(); }
 
 }  // namespace metal
