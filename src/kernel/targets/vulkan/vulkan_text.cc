@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "holdfast/kernel/generate/cpp_preamble.h"
@@ -16,7 +17,8 @@ namespace {
 // The text of the language, all in a namespace, so that authors may use names of the C library.
 std::string preamble(const Definition& definition, const CallSignature& signature,
                      const Usage& usage) {
-  const CppParts parts = cpp_parts(signature, usage, false);
+  CppParts parts = cpp_parts(signature, usage, false);
+  const bool debug = std::exchange(parts.debug, false);
   std::string text = line_directive(1, "preamble") + math_macro(definition.math);
   text += "namespace hf_language {\n";
   append_code(text, "cpp_base.h");
@@ -32,6 +34,7 @@ std::string preamble(const Definition& definition, const CallSignature& signatur
   }
   append_types_and_math(text, parts, usage);
   append_meetings_and_checks(text, parts, {.simd = "vulkan_simd.h", .atomic = "vulkan_atomic.h"});
+  if (debug) append_code(text, "vulkan_debug.h");
   text += "}\n";
   return text;
 }

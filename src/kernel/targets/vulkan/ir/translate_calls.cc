@@ -70,6 +70,13 @@ Translator::Id Translator::float_number(const Type& type, double value) {
   return number(type, Float16(single).bits);
 }
 
+Translator::Id Translator::input_part(spv::BuiltIn what, uint32_t axis) {
+  const Id word = spirv_.integer(32);
+  const Id three = spirv_.vector(word, 3);
+  const Id all = make(spv::Op::OpLoad, three, {spirv_.input(what, three)});
+  return make(spv::Op::OpCompositeExtract, word, {all, axis});
+}
+
 Translator::Id Translator::input_part(spv::BuiltIn what, const Value* axis) {
   const Id word = spirv_.integer(32);
   const Id three = spirv_.vector(word, 3);
@@ -199,14 +206,22 @@ bool Translator::call_of_atomic(const Value& value) {
     define(value, make(spv::Op::OpAtomicLoad, type, {pointer, scope, relaxed}));
     return true;
   }
-  const Id given = use_one(value.operands.at(1));
+  // lavapipe of Mesa 22 ends the process where what is compared or written comes straight from a
+  // floating operation. No group's number has its highest bit set, which no compiler knows.
+  const auto as_integer = [&](Id id) {
+    const Id none = make(spv::Op::OpShiftRightLogical, spirv_.integer(32),
+                         {input_part(spv::BuiltIn::WorkgroupId, uint32_t{0}), spirv_.u32(31)});
+    return make(spv::Op::OpBitwiseXor, type, {id, convert(none, 32, bits, false)});
+  };
+  const Id given = as_integer(use_one(value.operands.at(1)));
   if (name == "store") {
     put(spv::Op::OpAtomicStore, {pointer, scope, relaxed, given});
     return true;
   }
   if (name == "cas") {
     define(value, make(spv::Op::OpAtomicCompareExchange, type,
-                       {pointer, scope, relaxed, relaxed, use_one(value.operands.at(2)), given}));
+                       {pointer, scope, relaxed, relaxed, given,
+                        as_integer(use_one(value.operands.at(2)))}));
     return true;
   }
   constexpr std::array<std::pair<std::string_view, spv::Op>, 9> kOps{

@@ -148,6 +148,7 @@ class Translator {
   Id reversed_bytes(const Type& type, Id value);
   Id funnel(const Type& type, Id high, Id low, Id by, bool left);
   Id float_number(const Type& type, double value);
+  Id input_part(spv::BuiltIn what, uint32_t axis);
   Id input_part(spv::BuiltIn what, const Value* axis);
 
   Module& module_;
