@@ -279,6 +279,34 @@ if(NOT HOLDFAST_SANITIZE)
     "RandomPrograms*vulkan*-*nightly*" nightly ${queue_submit_environment})
 endif()
 
+# Kernels with bodies on Vulkan: the language, the scenarios and the operations of other tests. What
+# is quick runs what differs from the CPU most for the time it takes; the rest is nightly.
+if(HOLDFAST_VULKAN AND NOT HOLDFAST_SANITIZE)
+  # holdfast_add_bodies_test(<name> <target> <filter> <label> [<variable>...])
+  function(holdfast_add_bodies_test name target filter label)
+    add_test(NAME VulkanBodies.${name}
+      COMMAND ${target} --gtest_brief=1 "--gtest_filter=${filter}")
+    set_tests_properties(VulkanBodies.${name} PROPERTIES LABELS ${label} TIMEOUT ${holdfast_test_timeout}
+      ENVIRONMENT "${holdfast_test_environment};HOLDFAST_TEST_BODIES=vulkan;${ARGN}")
+  endfunction()
+  set(by_default HOLDFAST_DEVICE=vulkan)
+  set(some_operations "Creation.*:Take.*:Scatter.*:Rope.*:Attention.*:Bitwise.*:RandomUniform.*\
+:Sort.positions*:BothStyles/AttentionTest.few*/many_weak:BothStyles/MatmulTest.batches*/many_weak\
+:BothStyles/ScanTest*/many_weak:BothStyles/NormTest*/many_weak:CommonDtypes/*/float32")
+  # Of lavapipe: loops of one thread end silently after 65,535 rounds, which bodies for few threads
+  # reach; memory of 2 GiB is all it has; and it uses whole pages of the host alone.
+  set(not_on_lavapipe "*/few_strong:StrongBodies.*:Scratch.*:ExternalArrays.at_any_address*:*uda*\
+:RandomGraphs.*:Eval.*million*:WeakBodies*")
+  holdfast_add_bodies_test(language holdfast_kernel_test "Language*:KernelScenario*-*nightly*" quick)
+  holdfast_add_bodies_test(scenarios holdfast_array_test "Scenario.*_plain-*nightly*" quick ${by_default})
+  holdfast_add_bodies_test(some_operations holdfast_array_test "${some_operations}-*nightly*" quick
+    ${by_default})
+  holdfast_add_bodies_test(all_scenarios holdfast_array_test "Scenario.*:RandomGraphs.*-*nightly*" nightly
+    ${by_default})
+  holdfast_add_bodies_test(all_operations holdfast_array_test "-*nightly*:Scenario.*:${not_on_lavapipe}"
+    nightly ${by_default})
+endif()
+
 # What only a whole process can show (leaving main, fork): each file is a program that exits with 0.
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cc")
 set(forking_programs closed_by_its_own_work cuda_at_exit statics_on_every_device transfers_at_exit)

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <atomic>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -47,13 +49,33 @@ Guard& registry() {
   return *found->guard;
 }
 
-constexpr std::string_view kGpus = "cuda";
+struct GpuKind {
+  std::string_view name;
+  hal::ModuleForm form;
+};
+// The best first.
+constexpr std::array kGpus{GpuKind{"cuda", hal::ModuleForm::cuda},
+                           GpuKind{"vulkan", hal::ModuleForm::spirv}};
 
-// The first GPU whose kernels can be compiled here, else the CPU. No other driver is loaded for it.
+// Whether the system has a GPU that Vulkan may drive: its loader brings all drivers in, software
+// ones too, which takes longer than most programs that need none.
+bool may_have_gpu() {
+  std::error_code none;
+  if (std::filesystem::exists("/dev/nvidiactl", none)) return true;
+  for (const auto& entry : std::filesystem::directory_iterator("/dev/dri", none)) {
+    if (entry.path().filename().string().starts_with("renderD")) return true;
+  }
+  return false;
+}
+
+// The first GPU whose kernels can be compiled here, else the CPU.
 std::string find_best() {
-  for (const DeviceListing& listing : hal::list_devices(kGpus)) {
-    if (!listing.missing.empty()) continue;
-    if (!kernel::why_no_bodies(hal::ModuleForm::cuda)) return listing.name;
+  for (const GpuKind& kind : kGpus) {
+    if (kind.form == hal::ModuleForm::spirv && !may_have_gpu()) continue;
+    for (const DeviceListing& listing : hal::list_devices(kind.name)) {
+      if (!listing.missing.empty() || !listing.is_gpu) continue;
+      if (!kernel::why_no_bodies(kind.form)) return listing.name;
+    }
   }
   return "cpu";
 }
@@ -162,13 +184,15 @@ void set_default_device(const Device& device) {
 
 std::vector<DeviceListing> devices() {
   std::vector<DeviceListing> all = hal::list_devices();
-  Failure no_bodies;
-  for (DeviceListing& listing : all) {
-    if (!listing.name.starts_with(kGpus) || !listing.missing.empty()) continue;
-    if (!no_bodies) no_bodies = kernel::why_no_bodies(hal::ModuleForm::cuda);
-    if (!no_bodies) break;
-    listing.description +=
-        fmt::format("; no kernel can be compiled for it: {}", no_bodies.message());
+  for (const GpuKind& kind : kGpus) {
+    Failure no_bodies;
+    for (DeviceListing& listing : all) {
+      if (!listing.name.starts_with(kind.name) || !listing.missing.empty()) continue;
+      if (!no_bodies) no_bodies = kernel::why_no_bodies(kind.form);
+      if (!no_bodies) break;
+      listing.description +=
+          fmt::format("; no kernel can be compiled for it: {}", no_bodies.message());
+    }
   }
   return all;
 }

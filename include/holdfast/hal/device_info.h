@@ -47,6 +47,7 @@ struct DeviceListing {
   std::string name;
   std::string description;  // for people
   std::string missing{};    // why it cannot be opened, and what to do; empty: it can
+  bool is_gpu = false;      // and no software that stands in for one
 };
 
 // Device time of one kernel: of all its pipelines that share a name.

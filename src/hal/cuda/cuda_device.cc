@@ -195,7 +195,7 @@ std::vector<DeviceListing> list_cuda_devices(const std::string& driver) {
          candidate.skipped.empty()
              ? candidate.description
              : fmt::format("{}; cannot be used: {}", candidate.description, candidate.skipped),
-         candidate.skipped});
+         candidate.skipped, true});
   }
   return devices;
 }

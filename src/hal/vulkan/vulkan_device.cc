@@ -119,7 +119,7 @@ std::vector<DeviceListing> list_vulkan_devices() {
          candidate.skipped.empty()
              ? candidate.description
              : fmt::format("{}; cannot be used: {}", candidate.description, candidate.skipped),
-         candidate.skipped});
+         candidate.skipped, candidate.is_gpu});
   }
   return devices;
 }

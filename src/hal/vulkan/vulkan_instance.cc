@@ -198,7 +198,9 @@ Ranked examine(VkPhysicalDevice device, uint32_t instance_version) {
            .description =
                fmt::format("{} ({}Vulkan {}, {})", properties.deviceName, driver,
                            version_text(properties.apiVersion), kind_text(properties.deviceType)),
-           .skipped = shortcoming(device, std::min(properties.apiVersion, instance_version))},
+           .skipped = shortcoming(device, std::min(properties.apiVersion, instance_version)),
+           .is_gpu = properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_CPU &&
+                     properties.deviceType != VK_PHYSICAL_DEVICE_TYPE_OTHER},
           rank(properties.deviceType)};
 }
 

@@ -29,6 +29,7 @@ struct VulkanCandidate {
   std::string name;         // "NVIDIA H200"
   std::string description;  // for people: name, driver, Vulkan version, kind
   std::string skipped;      // why it cannot be used; empty: it can
+  bool is_gpu = false;      // and no software that stands in for one
 };
 
 // The loader, one VkInstance and the physical devices it sees. Devices that are open at the same
