@@ -254,6 +254,11 @@ Result<VkInstance> create(bool layers, uint32_t version) {
   if (has_extension(instance_extensions(nullptr), VK_EXT_DEBUG_UTILS_EXTENSION_NAME)) {
     extensions.push_back(VK_EXT_DEBUG_UTILS_EXTENSION_NAME);
   }
+  // Without it, loaders do not list devices that lack some of Vulkan, as through MoltenVK.
+  if (has_extension(instance_extensions(nullptr), VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME)) {
+    extensions.push_back(VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME);
+    info.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
+  }
   // Here for what is wrong while the instance itself is made or goes: objects left behind.
   VkDebugUtilsMessengerCreateInfoEXT messenger =
       messenger_info(VK_DEBUG_UTILS_MESSAGE_TYPE_VALIDATION_BIT_EXT);

@@ -282,6 +282,9 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
   core->import_alignment = host.minImportedHostPointerAlignment;
   if (has_host) extensions.push_back(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
   if (has_atomics) extensions.push_back(VK_EXT_SHADER_ATOMIC_FLOAT_EXTENSION_NAME);
+  // A device that has it must be opened with it; its name is in a header that is still beta.
+  constexpr const char* kPortability = "VK_KHR_portability_subset";
+  if (has(kPortability)) extensions.push_back(kPortability);
 
   VkDeviceCreateInfo info{VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO};
   info.pNext = &on.base;
