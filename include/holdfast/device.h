@@ -127,7 +127,8 @@ class Device {
 // "validate(adversary(cpu,seed=7))". For an unknown name, the error lists the names that exist.
 Device device(std::string_view name);
 // The device that HOLDFAST_DEVICE names; otherwise the first GPU for which kernels can be compiled
-// here (through CUDA, else through Vulkan), else the CPU, which is always there. Opened on first use.
+// here (through CUDA, else through Vulkan), else the CPU, which is always there. Opened on first
+// use.
 Device default_device();
 void set_default_device(const Device& device);
 // Opens a separate device, not shared with device(), by one of the same names.

@@ -48,9 +48,9 @@ enum class Opcode : uint8_t {
   shl,
   lshr,
   ashr,
-  and_,
-  or_,
-  xor_,
+  bit_and,
+  bit_or,
+  bit_xor,
   fadd,
   fsub,
   fmul,
@@ -90,7 +90,7 @@ enum class Opcode : uint8_t {
   // The end of a block.
   jump,
   branch,
-  switch_,
+  choose,  // switch
   ret,
   unreachable,
 };

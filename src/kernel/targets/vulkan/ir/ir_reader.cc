@@ -41,9 +41,9 @@ constexpr auto kBinary = std::to_array<Named<Opcode>>({
     {"shl", Opcode::shl},
     {"lshr", Opcode::lshr},
     {"ashr", Opcode::ashr},
-    {"and", Opcode::and_},
-    {"or", Opcode::or_},
-    {"xor", Opcode::xor_},
+    {"and", Opcode::bit_and},
+    {"or", Opcode::bit_or},
+    {"xor", Opcode::bit_xor},
     {"fadd", Opcode::fadd},
     {"fsub", Opcode::fsub},
     {"fmul", Opcode::fmul},
@@ -356,6 +356,11 @@ class Reader {
       if (!accept(close)) {
         do {
           const Type* element = this->type();
+          const size_t at = result->operands.size();
+          const bool fits = type->is(TypeKind::structure)
+                                ? at < type->fields.size() && type->fields[at] == element
+                                : type->element == element;
+          if (!fits) refuse("a constant with an element of another type");
           result->operands.push_back(value(element));
         } while (accept(','));
         expect(close);
@@ -385,6 +390,7 @@ class Reader {
       expect('(');
       Value* element = typed_value();
       expect(')');
+      if (element->type != type->element) refuse("a splat of another type");
       Value* result = constant(ValueKind::aggregate, type);
       result->operands.assign(type->count, element);
       return result;
@@ -397,7 +403,9 @@ class Reader {
     Value* result = constant(ValueKind::aggregate, type);
     for (size_t i = 0; i < token.text.size(); ++i) {
       auto c = static_cast<uint8_t>(token.text[i]);
-      if (c == '\\' && i + 2 < token.text.size()) {
+      if (c == '\\' && i + 1 < token.text.size() && token.text[i + 1] == '\\') {
+        ++i;
+      } else if (c == '\\' && i + 2 < token.text.size()) {
         (void)std::from_chars(token.text.data() + i + 1, token.text.data() + i + 3, c, 16);
         i += 2;
       }
@@ -524,7 +532,13 @@ class Reader {
     }
   }
   void skip_rest_of_line() {
-    while (!peek().first && !peek().is(TokenKind::end) && !peek().is(',')) take();
+    while (!peek().first && !peek().is(TokenKind::end) && !peek().is(',')) {
+      if (peek().is('[')) {
+        skip_balanced();
+      } else {
+        take();
+      }
+    }
   }
 
   // ---- the module ----
@@ -628,7 +642,7 @@ class Reader {
     skip_attributes();
     const std::string name =
         peek().is(TokenKind::local) ? std::string(take().text) : std::to_string(unnamed_);
-    ++unnamed_;
+    if (name == std::to_string(unnamed_)) ++unnamed_;
     function_->arguments.push_back(define(
         name, {.kind = ValueKind::argument, .type = t, .bits = function_->arguments.size()}));
   }
@@ -883,6 +897,10 @@ class Reader {
       while (accept(','));
       expect(')');
     }
+    const bool moves = made.callee.starts_with("llvm.memcpy") ||
+                       made.callee.starts_with("llvm.memmove") ||
+                       made.callee.starts_with("llvm.memset");
+    if (moves && made.operands.size() < 3) refuse("memory is moved without saying how much");
     skip_rest_of_line();
   }
   void argument(Value& made) {
@@ -908,6 +926,7 @@ class Reader {
     } else if (op == "ret") {
       made.op = Opcode::ret;
       const Type* t = type();
+      if (t != function_->result) refuse("a function returns another type than its own");
       if (!t->is(TypeKind::nothing)) made.operands = {value(t)};
     } else if (op == "br") {
       if (peek().is("label")) {
@@ -923,7 +942,7 @@ class Reader {
         made.blocks.push_back(target());
       }
     } else {
-      made.op = Opcode::switch_;
+      made.op = Opcode::choose;
       made.operands = {typed_value()};
       const Type* t = made.operands[0]->type;
       if (!t->is(TypeKind::integer)) refuse("a switch over what is no integer");

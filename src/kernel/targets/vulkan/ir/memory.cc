@@ -28,10 +28,10 @@ uint64_t divisor_of(const Value& value, int depth = 0) {
     return value.operands[1]->bits >= 4 ? kMost : std::min(of(0) << value.operands[1]->bits, kMost);
   }
   if (value.is(Opcode::mul)) return std::min(of(0) * of(1), kMost);
-  if (value.is(Opcode::add) || value.is(Opcode::sub) || value.is(Opcode::or_)) {
+  if (value.is(Opcode::add) || value.is(Opcode::sub) || value.is(Opcode::bit_or)) {
     return std::min(of(0), of(1));
   }
-  if (value.is(Opcode::and_)) return std::max(of(0), of(1));
+  if (value.is(Opcode::bit_and)) return std::max(of(0), of(1));
   if (value.is(Opcode::zext) || value.is(Opcode::sext) || value.is(Opcode::trunc) ||
       value.is(Opcode::freeze)) {
     return of(0);
@@ -187,7 +187,14 @@ class MemoryFinder {
   }
   // Whether an integer may be a pointer's.
   bool is_tracked(const Value& value) {
-    return points(value) || (value.type->is_integer(64) && of_.contains(&value));
+    return points(value) ||
+           (value.type->is_integer(64) && (of_.contains(&value) || names_variable(value)));
+  }
+  static bool names_variable(const Value& value) {
+    return value.kind == ValueKind::global ||
+           (value.kind == ValueKind::expression &&
+            std::ranges::any_of(value.operands,
+                                [](const Value* operand) { return names_variable(*operand); }));
   }
 
   void unite_arguments() {
@@ -219,12 +226,12 @@ class MemoryFinder {
       case Opcode::gep: unite(node(&value), node(value.operands[0])); break;
       case Opcode::ptrtoint: unite(node(&value), node(value.operands[0])); break;
       case Opcode::inttoptr:
-        unite(node(&value), of_.contains(value.operands[0]) ? node(value.operands[0]) : device_);
+        unite(node(&value), is_tracked(*value.operands[0]) ? node(value.operands[0]) : device_);
         break;
       case Opcode::add:
       case Opcode::sub:
-      case Opcode::and_:
-      case Opcode::or_:
+      case Opcode::bit_and:
+      case Opcode::bit_or:
       case Opcode::freeze:
       case Opcode::bitcast:
         for (const Value* operand : value.operands) {

@@ -11,7 +11,7 @@ namespace {
 // SPIR-V allows 1023.
 constexpr int kMostNested = 500;
 // Of our own calls: a unit that follows another is one deeper.
-constexpr int kLongest = 20'000;
+constexpr int kLongest = 3000;
 
 struct Edge {
   uint32_t node = 0;  // where it goes
@@ -58,6 +58,8 @@ class Structurer {
       const uint32_t node = node_of.at(block);
       const Value& end = *block->end();
       switch (end.op) {
+        // Who comes to what cannot be reached, a trap before it, must do nothing more.
+        case Opcode::unreachable:
         case Opcode::ret: nodes_[node].returns = true; break;
         case Opcode::jump: nodes_[node].edges = {edge(block, end.blocks[0])}; break;
         case Opcode::branch:
@@ -68,7 +70,7 @@ class Structurer {
             nodes_[node].edges = {edge(block, end.blocks[0]), edge(block, end.blocks[1])};
           }
           break;
-        case Opcode::switch_: add_switch(node, *block, edge); break;
+        case Opcode::choose: add_switch(node, *block, edge); break;
         default: break;
       }
     }
@@ -96,7 +98,7 @@ class Structurer {
       if (known == ways.end()) {
         ways.emplace_back(end.blocks[i], equal);
       } else {
-        known->second = add({.op = Opcode::or_, .operands = {known->second, equal}});
+        known->second = add({.op = Opcode::bit_or, .operands = {known->second, equal}});
       }
     }
     for (const auto& [to, asked] : ways) {

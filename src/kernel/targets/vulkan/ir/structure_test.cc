@@ -34,7 +34,7 @@ struct RandomFlow {
         end.operands = {question(block)};
         end.blocks = {any(), any()};
       } else {
-        end.op = Opcode::switch_;
+        end.op = Opcode::choose;
         end.operands = {module.add(
             {.kind = ValueKind::instruction, .type = module.integer(32), .parent = block})};
         block->instructions.push_back(end.operands[0]);
@@ -108,7 +108,7 @@ class FormWalk {
   uint32_t value_of(const Value* value) {
     switch (value->op) {
       case Opcode::icmp: return value_of(value->operands[0]) == value->operands[1]->bits ? 1 : 0;
-      case Opcode::or_: return value_of(value->operands[0]) | value_of(value->operands[1]);
+      case Opcode::bit_or: return value_of(value->operands[0]) | value_of(value->operands[1]);
       default: break;
     }
     const uint32_t raw = answer(value, times_[value->parent] - 1, seed_);

@@ -576,9 +576,9 @@ bool Translator::call_of_reduction(const Value& value, std::string_view name) {
   Id result = starts ? use_one(value.operands[0]) : lanes.at(0);
   constexpr std::array<std::pair<std::string_view, Opcode>, 7> kJoins{{{"add", Opcode::add},
                                                                        {"mul", Opcode::mul},
-                                                                       {"and", Opcode::and_},
-                                                                       {"or", Opcode::or_},
-                                                                       {"xor", Opcode::xor_},
+                                                                       {"and", Opcode::bit_and},
+                                                                       {"or", Opcode::bit_or},
+                                                                       {"xor", Opcode::bit_xor},
                                                                        {"fadd", Opcode::fadd},
                                                                        {"fmul", Opcode::fmul}}};
   constexpr std::array<std::pair<std::string_view, Predicate>, 4> kPicks{

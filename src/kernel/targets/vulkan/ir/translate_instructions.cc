@@ -127,10 +127,10 @@ void Translator::each_part(const Value& value) {
 Translator::Id Translator::binary_of_truths(Opcode op, Id a, Id b) {
   const Id truth = spirv_.boolean();
   switch (op) {
-    case Opcode::and_:
+    case Opcode::bit_and:
     case Opcode::mul: return make(spv::Op::OpLogicalAnd, truth, {a, b});
-    case Opcode::or_: return make(spv::Op::OpLogicalOr, truth, {a, b});
-    case Opcode::xor_:
+    case Opcode::bit_or: return make(spv::Op::OpLogicalOr, truth, {a, b});
+    case Opcode::bit_xor:
     case Opcode::add:
     case Opcode::sub: return make(spv::Op::OpLogicalNotEqual, truth, {a, b});
     // Divided by one, or shifted by nothing: anything else is undefined.
@@ -156,9 +156,9 @@ Translator::Id Translator::binary(const Value& value, const Type& type, Id a, Id
     case Opcode::shl: op = spv::Op::OpShiftLeftLogical; break;
     case Opcode::lshr: op = spv::Op::OpShiftRightLogical; break;
     case Opcode::ashr: op = spv::Op::OpShiftRightArithmetic; break;
-    case Opcode::and_: op = spv::Op::OpBitwiseAnd; break;
-    case Opcode::or_: op = spv::Op::OpBitwiseOr; break;
-    case Opcode::xor_: op = spv::Op::OpBitwiseXor; break;
+    case Opcode::bit_and: op = spv::Op::OpBitwiseAnd; break;
+    case Opcode::bit_or: op = spv::Op::OpBitwiseOr; break;
+    case Opcode::bit_xor: op = spv::Op::OpBitwiseXor; break;
     case Opcode::fadd: op = spv::Op::OpFAdd; break;
     case Opcode::fsub: op = spv::Op::OpFSub; break;
     case Opcode::fmul: op = spv::Op::OpFMul; break;

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 
@@ -46,14 +47,16 @@ void Translator::flatten(const Value& value, std::vector<uint8_t>& bytes, uint64
 }
 
 Translator::Id Translator::initial_of(const Region& region, Id element, uint64_t count) {
+  const auto is_set = [](const Region::Object& object) {
+    return object.initial != nullptr && object.initial->kind != ValueKind::undefined;
+  };
+  if (std::ranges::none_of(region.objects, is_set)) return 0;
+  if (count > kMostChunks) refuse("it has a table of constants that is too large for Vulkan");
   std::vector<uint8_t> bytes(region.size);
-  bool any = false;
   for (const Region::Object& object : region.objects) {
-    if (object.initial == nullptr || object.initial->kind == ValueKind::undefined) continue;
-    any = true;
+    if (!is_set(object)) continue;
     flatten(*object.initial, bytes, object.offset);
   }
-  if (!any) return 0;
   std::vector<Id> parts;
   for (uint64_t i = 0; i < count; ++i) {
     uint64_t bits = 0;
@@ -501,8 +504,8 @@ Translator::Id Translator::word_pointer(const Value* pointer, uint32_t bits) {
   const Id at = use_pointer(pointer, region);
   if (is_device(region)) return device_pointer(at, spirv_.integer(bits));
   const bool words = region->element != nullptr && region->element->is_integer(bits);
-  if (region->storage == Storage::parameters || region->storage == Storage::mixed ||
-      (!words && region->element != nullptr) || region->width * 8 != bits) {
+  if (region->storage != Storage::threadgroup || (!words && region->element != nullptr) ||
+      region->width * 8 != bits) {
     refuse(
         "atomic operations share their memory with accesses of another size or type; give "
         "atomics an array of their own");

@@ -3,6 +3,11 @@
 #include "holdfast/kernel/targets/vulkan/ir/translator.h"
 
 namespace holdfast::kernel::ir {
+namespace {
+
+constexpr size_t kMostScalars = 4096;
+
+}  // namespace
 
 // The least width of an integer that SPIR-V has.
 uint32_t Translator::container(uint32_t bits) {
@@ -10,6 +15,9 @@ uint32_t Translator::container(uint32_t bits) {
 }
 
 void Translator::add_scalars(const Type& type, std::vector<const Type*>& into) {
+  if (into.size() > kMostScalars || type.count > kMostScalars) {
+    throw Refused{"it takes a large array or structure as one value"};
+  }
   switch (type.kind) {
     case TypeKind::nothing: break;
     case TypeKind::vector:
@@ -149,6 +157,9 @@ Translator::Id Translator::use_pointer(const Value* value, const Region* region)
 }
 
 void Translator::define(const Value& value, Parts parts) {
+  std::vector<const Type*> types;
+  add_scalars(*value.type, types);
+  if (parts.size() != types.size()) refuse("it calls a function that gives another type");
   if (crossing_.contains(&value)) {
     std::vector<Id>& variables = variable_of_[&value];
     if (variables.empty()) {
