@@ -313,6 +313,23 @@ y[t] = sum;
                     .outputs = {filled("y", int32, 48)},
                     .grid = {48, 1, 1},
                     .threadgroup = {48, 1, 1}});
+  bodies.push_back({.name = "tables_of_threadgroup_pointers",
+                    .body = R"(
+threadgroup int a[48];
+threadgroup int b[48];
+threadgroup int* parts[3] = {a, b, a + 13};
+uint t = thread_index_in_threadgroup;
+a[t] = x[t];
+b[t] = x[t] * 5;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+int sum = 0;
+for (uint i = 0; i < 3; ++i) sum = sum * 3 + parts[(t + i) % 3][t % 35];
+y[t] = sum;
+)",
+                    .inputs = {numbers("x", int32, 48, 52, -1000, 2000)},
+                    .outputs = {filled("y", int32, 48)},
+                    .grid = {48, 1, 1},
+                    .threadgroup = {48, 1, 1}});
   bodies.push_back({.name = "bitonic_sort_in_threadgroup_memory",
                     .body = R"(
 threadgroup int s[64];
