@@ -146,5 +146,23 @@ PUT(exp(int(1))); PUT(max(v, 1)); PUT(M_PI_F); PUT(sincos(v, c)); PUT(c); PUT(ro
   }
 }
 
+TEST_F(LanguageMath, high_halves_of_products_are_those_of_the_type) {
+  const Call call{.body = R"(
+uint u = uint(x[0]) * 0x10001u;  // 0xf000f000
+ulong w = (ulong(u) << 32) | u;
+int i = int(u);
+ulong wide = mulhi(u, u);
+y[0] = wide >> 16;
+y[1] = mulhi(i, i) >> 16;
+y[2] = mulhi(w, w) >> 48;
+y[3] = mulhi(long(w), -long(w)) >> 48;
+y[4] = mulhi(ushort(u), ushort(u)) >> 4;
+y[5] = mulhi(char(x[0] - 61456), char(100));
+)",
+                  .x = {0xf000},
+                  .outputs = 6};
+  EXPECT_THAT(run(call), ElementsAre(0xe101, 0x00ff, 0xe101, -0x0100, 0xe10, -7));
+}
+
 }  // namespace
 }  // namespace holdfast::kernel

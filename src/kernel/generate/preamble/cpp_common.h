@@ -135,14 +135,19 @@ hf_inline T mulhi(T a, T b) {
     const unsigned long inner = high_a * low_b + ((low_a * low_b) >> 32);
     const unsigned long outer = low_a * high_b + unsigned(inner);
     unsigned long high = high_a * high_b + (inner >> 32) + (outer >> 32);
-    if constexpr (T(-1) < T(0)) high -= (a < 0 ? b : 0) + (b < 0 ? a : 0);
+    if constexpr (T(-1) < T(0)) {
+      if (a < 0) high -= static_cast<unsigned long>(b);
+      if (b < 0) high -= static_cast<unsigned long>(a);
+    }
     return static_cast<T>(high);
 #else
     using W = typename hf_if<(T(-1) < T(0)), __int128, unsigned __int128>::type;
     return static_cast<T>((static_cast<W>(a) * b) >> 64);
 #endif
   } else {
-    return static_cast<T>((static_cast<long>(a) * static_cast<long>(b)) >> (sizeof(T) * 8));
+    // Products of two uints can be larger than a long.
+    using W = typename hf_if<(T(-1) < T(0)), long, unsigned long>::type;
+    return static_cast<T>((static_cast<W>(a) * static_cast<W>(b)) >> (sizeof(T) * 8));
   }
 }
 template <class T>

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <set>
@@ -107,6 +108,11 @@ class MemoryFinder {
     for (const Block* block : function_.blocks) {
       for (const Value* value : block->instructions) measure(*value);
     }
+    for (const Value* object : objects_) {
+      if (object->kind != ValueKind::global) continue;
+      each_pointer(object->global->initial,
+                   [&](const Value* pointer) { measure_constant(pointer); });
+    }
     place_objects();
     answer();
     return {};
@@ -161,6 +167,15 @@ class MemoryFinder {
       b = of_b;
     }
   }
+  // Pointers in what a variable begins with; null: nothing.
+  static void each_pointer(const Value* initial, const std::function<void(const Value*)>& found) {
+    if (initial == nullptr) return;
+    if (initial->kind == ValueKind::aggregate) {
+      for (const Value* element : initial->operands) each_pointer(element, found);
+    } else if (points(*initial)) {
+      found(initial);
+    }
+  }
   // Of a pointer, or an integer that may be one.
   Node node(const Value* value) {
     if (value->kind == ValueKind::expression && !value->operands.empty()) {
@@ -177,6 +192,8 @@ class MemoryFinder {
     if (value->kind == ValueKind::global && value->global != nullptr) {
       objects_.push_back(value);
       nodes_[made].kinds = bit(storage_of(*value));
+      each_pointer(value->global->initial,
+                   [&](const Value* pointer) { unite(content(made), node(pointer)); });
     }
     return made;
   }

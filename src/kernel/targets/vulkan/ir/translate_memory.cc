@@ -27,7 +27,23 @@ bool Translator::is_device(const Region* region) const {
   return region == nullptr || (region->storage == Storage::parameters && !pushed_);
 }
 
-void Translator::flatten(const Value& value, std::vector<uint8_t>& bytes, uint64_t at) {
+uint64_t Translator::constant_pointer(const Value& value) const {
+  const Value* base = &value;
+  int64_t bytes = 0;
+  for (; base->is(Opcode::gep); base = base->operands[0]) {
+    const Moves moves = moves_of(*base);
+    if (!moves.scaled.empty()) break;
+    bytes += moves.bytes;
+  }
+  const auto offset = offsets_.find(base);
+  const Region* region = memory_.region_of(base);
+  if (offset == offsets_.end() || region == nullptr) {
+    throw Refused{"a table of constants holds pointers that Vulkan cannot have"};
+  }
+  return (offset->second + static_cast<uint64_t>(bytes)) / region->unit;
+}
+
+void Translator::flatten(const Value& value, std::vector<uint8_t>& bytes, uint64_t at) const {
   switch (value.kind) {
     case ValueKind::number:
       std::memcpy(bytes.data() + at, &value.bits, std::min<uint64_t>(size_of(*value.type), 8));
@@ -42,7 +58,11 @@ void Translator::flatten(const Value& value, std::vector<uint8_t>& bytes, uint64
       break;
     case ValueKind::zero:
     case ValueKind::undefined: break;
-    default: throw Refused{"a table of constants holds pointers, which Vulkan cannot have"};
+    default: {
+      const uint64_t pointer = constant_pointer(value);
+      if (at + sizeof pointer > bytes.size()) throw Refused{"a table of constants is too small"};
+      std::memcpy(bytes.data() + at, &pointer, sizeof pointer);
+    }
   }
 }
 
@@ -68,8 +88,10 @@ Translator::Id Translator::initial_of(const Region& region, Id element, uint64_t
 
 void Translator::declare_regions() {
   for (const Region& region : memory_.regions()) {
-    if (region.storage == Storage::parameters || region.storage == Storage::mixed) continue;
     for (const Region::Object& object : region.objects) offsets_[object.address] = object.offset;
+  }
+  for (const Region& region : memory_.regions()) {
+    if (region.storage == Storage::parameters || region.storage == Storage::mixed) continue;
     if (!region.is_accessed) continue;
     const uint64_t count = region.size / region.width;
     if (count > UINT32_MAX) refuse("its variables are larger than any device's memory");

@@ -82,7 +82,9 @@ class Translator {
   // ---- memory (translate_memory.cc) ----
   void declare_regions();
   Id initial_of(const Region& region, Id element, uint64_t count);
-  static void flatten(const Value& value, std::vector<uint8_t>& bytes, uint64_t at);
+  void flatten(const Value& value, std::vector<uint8_t>& bytes, uint64_t at) const;
+  // Of a constant address, as it lies in memory.
+  uint64_t constant_pointer(const Value& value) const;
   bool is_device(const Region* region) const;
   bool is_wide(const Region* region) const;  // whether its pointers are 64-bit numbers
   Id as_mixed(Id pointer, const Region* from);
