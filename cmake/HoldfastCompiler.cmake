@@ -100,6 +100,18 @@ function(holdfast_add_program target)
   holdfast_sanitize(${target})
 endfunction()
 
+# holdfast_add_c_program(<target> <source>...): a user of the C API, in C99.
+function(holdfast_add_c_program target)
+  add_executable(${target} ${ARGN})
+  set_target_properties(${target} PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes)
+  if(HOLDFAST_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  target_link_libraries(${target} PRIVATE holdfast_c)
+  holdfast_sanitize(${target})
+endfunction()
+
 # holdfast_precompile(<target> TEST|LIBRARY): the target's sources begin with headers of the standard
 # library and fmt and, for TEST, GoogleTest, parsed once for all targets with the same options. Lint
 # and the release build go without, so every file still includes what it uses.
