@@ -18,6 +18,7 @@ if(PROJECT_IS_TOP_LEVEL)
     set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env
       "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1 CCACHE_PCH_EXTSUM=1
       CCACHE_SLOPPINESS=pch_defines,time_macros "${CCACHE_PROGRAM}")
+    set(CMAKE_C_COMPILER_LAUNCHER ${CMAKE_CXX_COMPILER_LAUNCHER})
   endif()
   find_program(LLD_PROGRAM ld.lld)
   if(LLD_PROGRAM)
@@ -97,6 +98,18 @@ endfunction()
 function(holdfast_add_program target)
   add_executable(${target} ${ARGN})
   holdfast_set_warnings(${target})
+  holdfast_sanitize(${target})
+endfunction()
+
+# holdfast_add_c_program(<target> <source>...): a user of the C API, in C99.
+function(holdfast_add_c_program target)
+  add_executable(${target} ${ARGN})
+  set_target_properties(${target} PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes)
+  if(HOLDFAST_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  target_link_libraries(${target} PRIVATE holdfast_c)
   holdfast_sanitize(${target})
 endfunction()
 

@@ -4,8 +4,10 @@ include(GNUInstallDirs)
 set(holdfast_config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/holdfast")
 
 set(holdfast_targets holdfast)
-if(NOT BUILD_SHARED_LIBS)
-  list(APPEND holdfast_targets holdfast_base holdfast_runtime holdfast_kernel holdfast_array)
+if(BUILD_SHARED_LIBS)
+  list(APPEND holdfast_targets holdfast_shared)
+else()
+  list(APPEND holdfast_targets holdfast_base holdfast_runtime holdfast_kernel holdfast_array holdfast_c)
 endif()
 install(TARGETS ${holdfast_targets} EXPORT holdfast
   ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
@@ -27,4 +29,12 @@ install(FILES
   "${PROJECT_BINARY_DIR}/holdfastConfig.cmake"
   "${PROJECT_BINARY_DIR}/holdfastConfigVersion.cmake"
   DESTINATION "${holdfast_config_dir}")
+# For builds without CMake, such as those of other languages. Archives need more than one line says.
+if(BUILD_SHARED_LIBS)
+  cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX
+    BASE_DIRECTORY "${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+    OUTPUT_VARIABLE holdfast_prefix_from_pc)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/holdfast.pc.in" "${PROJECT_BINARY_DIR}/holdfast.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/holdfast.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endif()
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

@@ -197,8 +197,9 @@ holdfast_sources(kernel_tests TEST src/kernel)
 holdfast_add_test(holdfast_kernel_test holdfast_kernel ${kernel_tests})
 target_link_libraries(holdfast_kernel_test PRIVATE SPIRV-Tools-static)
 add_dependencies(holdfast_kernel_test holdfast_kernel_child)
-holdfast_sources(array_tests TEST src/array)
-holdfast_add_test(holdfast_array_test holdfast_array ${array_tests})
+holdfast_sources(array_tests TEST src/array src/c)
+holdfast_add_test(holdfast_array_test holdfast_c ${array_tests})
+target_link_libraries(holdfast_array_test PRIVATE holdfast_array)
 add_dependencies(holdfast_array_test holdfast_kernel_child holdfast_stub_cuda)
 file(GLOB workload_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tools/workloads/*_test.cc")
 holdfast_add_test(holdfast_workloads_test holdfast_workloads ${workload_tests})
@@ -333,6 +334,38 @@ endforeach()
 
 add_dependencies(holdfast_program_cuda_at_exit holdfast_stub_cuda)
 
+# The C API, called from C: with the device as it is, under the validator, and under the adversary.
+# Sanitizers see it once, under the validator, and without the results of operations: compiling a
+# hundred kernels for them takes longer than all else here.
+file(GLOB c_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/c/*.c")
+list(FILTER c_tests EXCLUDE REGEX "/(at_exit|forked)\\.c$")
+holdfast_add_c_program(holdfast_c_test ${c_tests})
+target_link_libraries(holdfast_c_test PRIVATE m)
+if(HOLDFAST_SANITIZE)
+  target_sources(holdfast_c_test PRIVATE "${PROJECT_SOURCE_DIR}/tests/sanitizers/keep_modules_loaded.cc")
+endif()
+foreach(name at_exit forked)
+  holdfast_add_c_program(holdfast_c_${name} "${PROJECT_SOURCE_DIR}/tests/c/${name}.c")
+endforeach()
+set(c_test_arguments "")
+if(HOLDFAST_SANITIZE AND NOT HOLDFAST_SANITIZE_ALL)
+  set(c_test_arguments -ops)
+endif()
+# holdfast_add_c_test(<name> <target> <labels> [<variable>...])
+function(holdfast_add_c_test name target labels)
+  add_test(NAME C.${name} COMMAND ${holdfast_once} $<TARGET_FILE:${target}> ${c_test_arguments})
+  set_tests_properties(C.${name} PROPERTIES LABELS "${labels}" SKIP_RETURN_CODE 77
+    ENVIRONMENT "${holdfast_test_environment};HOLDFAST_DEVICE=cpu;${ARGN}" TIMEOUT ${holdfast_test_timeout})
+endfunction()
+holdfast_add_c_test(validate holdfast_c_test "quick;sanitize")
+holdfast_add_c_test(plain holdfast_c_test quick HOLDFAST_VALIDATE=0)
+holdfast_add_c_test(adversary holdfast_c_test quick HOLDFAST_ADVERSARY=seed=7)
+holdfast_add_c_test(at_exit holdfast_c_at_exit "quick;sanitize")
+holdfast_add_c_test(forked holdfast_c_forked quick)
+add_test(NAME C.every_function_is_called COMMAND "${PROJECT_SOURCE_DIR}/tests/c/check_calls")
+set_tests_properties(C.every_function_is_called PROPERTIES LABELS quick
+  TIMEOUT ${holdfast_test_timeout})
+
 # Examples check their results themselves.
 foreach(source IN LISTS example_sources)
   cmake_path(GET source STEM name)
@@ -341,6 +374,8 @@ foreach(source IN LISTS example_sources)
     ENVIRONMENT "${holdfast_test_environment}" TIMEOUT ${holdfast_test_timeout})
 endforeach()
 
+set_tests_properties(Example.saxpy PROPERTIES
+  PASS_REGULAR_EXPRESSION "^array\\(\\[1, 3, 5, 7, 9, 11\\], dtype=float32\\)\n$")
 set_tests_properties(Example.first PROPERTIES
   PASS_REGULAR_EXPRESSION "^array\\(\\[1, 3, 5, 7, 9, 11\\], dtype=float32\\)\narray\\(36, dtype=float32\\)\n$")
 

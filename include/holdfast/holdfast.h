@@ -5,8 +5,10 @@
 #include <holdfast/array.h>
 #include <holdfast/creation.h>
 #include <holdfast/device.h>
+#include <holdfast/dlpack.h>
 #include <holdfast/eval.h>
 #include <holdfast/fast.h>
+#include <holdfast/host_view.h>
 #include <holdfast/kernel.h>
 #include <holdfast/npy.h>
 #include <holdfast/operation.h>

@@ -47,8 +47,10 @@ std::vector<Array> meshgrid(std::initializer_list<Array> arrays, Indexing indexi
                             bool sparse = false);
 // Without axes, removes every axis of length one.
 Array squeeze(const Array& array, std::initializer_list<int64_t> axes = {});
+Array squeeze(const Array& array, std::span<const int64_t> axes);
 // Axes are positions in the result.
 Array expand_dims(const Array& array, std::initializer_list<int64_t> axes);
+Array expand_dims(const Array& array, std::span<const int64_t> axes);
 // Shows the memory of the array's result through any layout that stays inside it.
 Array as_strided(const Array& array, const Shape& shape, const Strides& strides,
                  int64_t offset = 0);

@@ -173,11 +173,17 @@ std::vector<Array> meshgrid(std::initializer_list<Array> arrays, Indexing indexi
 }
 
 Array squeeze(const Array& array, std::initializer_list<int64_t> axes) {
-  return array.with_layout(array::squeeze(array.layout(), span_of(axes)));
+  return squeeze(array, span_of(axes));
+}
+Array squeeze(const Array& array, std::span<const int64_t> axes) {
+  return array.with_layout(array::squeeze(array.layout(), axes));
 }
 
 Array expand_dims(const Array& array, std::initializer_list<int64_t> axes) {
-  return array.with_layout(array::expand_dims(array.layout(), span_of(axes)));
+  return expand_dims(array, span_of(axes));
+}
+Array expand_dims(const Array& array, std::span<const int64_t> axes) {
+  return array.with_layout(array::expand_dims(array.layout(), axes));
 }
 
 Array as_strided(const Array& array, const Shape& shape, const Strides& strides, int64_t offset) {

@@ -53,6 +53,8 @@ def commands():
     sources are compiled one by one or joined."""
     result = {}
     for entry in json.loads((BUILD / "compile_commands.json").read_text()):
+        if entry["file"].endswith(".c"):
+            continue  # a user of the C API
         arguments = shlex.split(entry["command"])
         compiler = next(i for i, a in enumerate(arguments)
                         if os.path.basename(a).startswith(("c++", "g++", "clang++")))
