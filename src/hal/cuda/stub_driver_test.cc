@@ -845,9 +845,33 @@ TEST_F(StubDriver, a_context_released_with_work_in_flight_is_reported) {
   open();
 }
 
-TEST_F(StubDriver, the_default_stream_is_refused) {
+TEST_F(StubDriver, a_default_stream_without_a_name_is_refused) {
   EXPECT_EQ(cuda().cuStreamQuery(nullptr), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_THAT(violation(), HasSubstr("default stream"));
+}
+
+TEST_F(StubDriver, the_legacy_stream_and_blocking_streams_wait_for_each_other) {
+  auto* const word = pinned<uint32_t>(1);
+  const CUstream legacy = pointer_of<std::remove_pointer_t<CUstream>>(1);
+  CUstream blocking = nullptr;
+  ASSERT_EQ(cuda().cuStreamCreate(&blocking, 0), CUDA_SUCCESS);
+  const CUstream apart = stream();
+  auto* const gate = pinned<uint64_t>(1);
+  stub().hold(blocking);
+  EXPECT_EQ(launch(function("affine_word"), {address_of(word), 1, 5}, blocking), CUDA_SUCCESS);
+  EXPECT_EQ(cuda().cuStreamWaitValue64(legacy, address_of(gate), 1, CU_STREAM_WAIT_VALUE_GEQ),
+            CUDA_SUCCESS);
+  EXPECT_EQ(launch(function("affine_word"), {address_of(word), 3, 1}, legacy), CUDA_SUCCESS);
+  EXPECT_EQ(cuda().cuStreamQuery(legacy), CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(launch(function("affine_word"), {address_of(word), 1, 2}, apart), CUDA_SUCCESS);
+  wait(apart);
+  EXPECT_EQ(*word, 2U) << "a stream that does not block waits for neither";
+  stub().release(blocking);
+  EXPECT_EQ(launch(function("affine_word"), {address_of(word), 10, 0}, blocking), CUDA_SUCCESS);
+  EXPECT_EQ(cuda().cuStreamQuery(blocking), CUDA_ERROR_NOT_READY);
+  std::atomic_ref<uint64_t>(*gate).store(1);
+  wait(blocking);
+  EXPECT_EQ(*word, 220U);
 }
 
 TEST_F(StubDriver, calls_fail_by_plan_and_are_counted) {

@@ -75,12 +75,16 @@ void destroy_context(Held& held, CUcontext handle) {
   held->streams.for_each([&](const auto& stream) {
     if (is_ours(*stream)) stream->destroyed = true;
   });
+  for (const auto& stream : held->legacy_streams) {
+    if (is_ours(*stream)) stream->destroyed = true;
+  }
   for (const auto& stream : held->active) stream->wake.notify_all();
   held.wait(held->progress, [&] {
     return std::ranges::none_of(
         held->active, [&](const auto& stream) { return is_ours(*stream) && stream->running; });
   });
   held->streams.remove_if(is_ours);
+  std::erase_if(held->legacy_streams, [&](const auto& stream) { return is_ours(*stream); });
   held->events.remove_if(is_ours);
   held->functions.remove_if([&](const Function& f) { return f.module->context == context; });
   held->modules.remove_if(is_ours);

@@ -145,6 +145,7 @@ struct Operation {
   std::function<CUresult()> run{};
   // With the lock held, after run() succeeded.
   std::function<void()> done{};
+  bool over = false;
 };
 
 struct Stream {
@@ -156,6 +157,8 @@ struct Stream {
   bool held = false;
   bool started = false;  // its thread
   bool destroyed = false;
+  bool blocking = false;  // it and the legacy stream wait for each other
+  bool legacy = false;
   sync::Condition wake;
 };
 
@@ -212,6 +215,7 @@ struct State {
   std::vector<Device> devices;
   Handles<Context, CUcontext> contexts{0x51};
   Handles<Stream, CUstream> streams{0x52};
+  std::vector<std::shared_ptr<Stream>> legacy_streams;  // one a context, made on first use
   Handles<Event, CUevent> events{0x53};
   Handles<Module, CUmodule> modules{0x54};
   Handles<Function, CUfunction> functions{0x55};

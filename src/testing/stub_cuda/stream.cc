@@ -72,6 +72,7 @@ CUresult check_uses(State& state, const Stream& stream, const Operation& operati
 std::shared_ptr<Operation> end_first(State& state, Stream& stream) {
   std::shared_ptr<Operation> ended = std::move(stream.queue.front());
   stream.queue.pop_front();
+  ended->over = true;
   for (const auto& memory : ended->memory) --memory->users;
   for (const auto& module : ended->modules) --module->users;
   state.progress.notify_all();
@@ -115,12 +116,57 @@ void run_stream(const std::shared_ptr<Stream>& stream) {
   }
 }
 
+// CU_STREAM_LEGACY.
+constexpr uintptr_t kLegacyStream = 1;
+
+CUresult find_legacy(State& state, std::shared_ptr<Stream>& stream) {
+  std::shared_ptr<Context> context;
+  if (const CUresult result = enter(state, context)) return result;
+  for (const auto& made : state.legacy_streams) {
+    if (made->context == context) stream = made;
+  }
+  if (!stream) {
+    stream = std::make_shared<Stream>();
+    stream->context = context;
+    stream->legacy = true;
+    stream->name = "the legacy default stream";
+    state.legacy_streams.push_back(stream);
+  }
+  return context->error;
+}
+
+// The legacy stream comes after what blocking streams have by now, and what they get later after
+// it.
+void follow_others(const State& state, const Stream& stream, Operation& operation) {
+  if (!stream.legacy && !stream.blocking) return;
+  std::vector<std::shared_ptr<Operation>> before;
+  const auto add = [&](const std::shared_ptr<Stream>& other) {
+    if (other->context == stream.context && !other->queue.empty()) {
+      before.push_back(other->queue.back());
+    }
+  };
+  if (stream.legacy) {
+    state.streams.for_each([&](const auto& other) {
+      if (other->blocking) add(other);
+    });
+  } else {
+    for (const auto& other : state.legacy_streams) add(other);
+  }
+  if (before.empty()) return;
+  operation.ready = [before = std::move(before), own = std::move(operation.ready)] {
+    return std::ranges::all_of(before, [](const auto& other) { return other->over; }) &&
+           (!own || own());
+  };
+}
+
 }  // namespace
 
 CUresult find_stream(State& state, CUstream handle, const char* call,
                      std::shared_ptr<Stream>& stream) {
-  if (reinterpret_cast<uintptr_t>(handle) <= 2) {
-    violation(state, "{} on a default stream, which the stub does not have: it waits for others",
+  const auto number = reinterpret_cast<uintptr_t>(handle);
+  if (number == kLegacyStream) return find_legacy(state, stream);
+  if (number <= 2) {
+    violation(state, "{} on a default stream that the stub does not have; it has the legacy one, 1",
               call);
     return CUDA_ERROR_NOT_SUPPORTED;
   }
@@ -135,6 +181,7 @@ void enqueue(State& state, const std::shared_ptr<Stream>& stream,
     stream->started = true;
     state.active.push_back(stream);
   }
+  follow_others(state, *stream, *operation);
   for (const auto& memory : operation->memory) ++memory->users;
   for (const auto& module : operation->modules) ++module->users;
   stream->queue.push_back(std::move(operation));
@@ -153,6 +200,7 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
   if (stream == nullptr || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   auto made = std::make_shared<Stream>();
   made->context = context;
+  made->blocking = (flags & CU_STREAM_NON_BLOCKING) == 0;
   *stream = held->streams.add(made);
   made->name = fmt::format("stream {:#x}", reinterpret_cast<uintptr_t>(*stream));
   return CUDA_SUCCESS;

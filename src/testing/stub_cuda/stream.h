@@ -4,7 +4,8 @@
 
 namespace holdfast::stub_cuda {
 
-// The stream of a handle; the default stream is refused as a violation: it waits for others.
+// The stream of a handle. The handle 1 is the context's legacy default stream; null, which may mean
+// another, and the default streams of threads are refused as violations.
 CUresult find_stream(State& state, CUstream handle, const char* call,
                      std::shared_ptr<Stream>& stream);
 
