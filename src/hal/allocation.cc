@@ -56,6 +56,11 @@ std::byte* Allocation::host_pointer() const noexcept {
   return block == nullptr ? nullptr : block + range_.offset.value;
 }
 
+uint64_t Allocation::device_address() const noexcept {
+  const uint64_t block = buffer_->device_address();
+  return block == 0 ? 0 : block + range_.offset.value;
+}
+
 std::string Allocation::describe() const { return describe(name(), id(), size()); }
 
 std::string Allocation::describe(std::string_view name, ResourceId id, Bytes size) {

@@ -45,4 +45,6 @@ Failure Device::make_native_wait(void* /*native_stream*/, const Point& /*point*/
   return no_native_streams(info());
 }
 
+Result<void*> Device::native_stream() { return no_native_streams(info()); }
+
 }  // namespace holdfast::hal

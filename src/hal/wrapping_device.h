@@ -21,6 +21,7 @@ class WrappingDevice : public Device {
   Result<Point> import_point(UniqueFd descriptor, std::string name) override;
   Result<Point> point_of_native(void* native_stream, std::string name) override;
   Failure make_native_wait(void* native_stream, const Point& point) override;
+  Result<void*> native_stream() override { return inner_->native_stream(); }
   Failure lost() const override { return inner_->lost(); }
   // Closes the inner device; reports the lists that are left in this one's queues.
   CloseReport close(sync::Deadline deadline) override;

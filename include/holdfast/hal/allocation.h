@@ -60,6 +60,8 @@ class Allocation final : public Resource {
   Bytes size() const noexcept { return range_.length; }
   // The host's view of the first byte; null where the buffer has none.
   std::byte* host_pointer() const noexcept;
+  // The first byte as others know it; see Buffer. Zero where the buffer has no address.
+  uint64_t device_address() const noexcept;
   void* range_tag() const noexcept { return range_tag_; }
   const std::source_location& site() const noexcept { return site_; }
 

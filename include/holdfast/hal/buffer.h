@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "holdfast/base/bytes.h"
@@ -45,6 +46,9 @@ class Buffer : public RefCounted {
   // Where the host reaches this memory; null if it cannot. Constant. What a list wrote is visible
   // here once its Point is reached; what the host wrote is visible to lists submitted afterwards.
   virtual std::byte* host_pointer() const noexcept = 0;
+  // The address by which others who use the device through its driver know this memory (a
+  // CUdeviceptr); zero if there is none. Constant.
+  virtual uint64_t device_address() const noexcept { return 0; }
 
   // Set once, before the first Allocation is cut from it; null for a buffer used whole.
   void set_owner(Ref<RangeOwner> owner) noexcept { owner_ = std::move(owner); }

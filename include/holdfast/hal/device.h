@@ -79,8 +79,13 @@ class Device : public RefCounted {
   // of lists may wait for it; the stream may be destroyed meanwhile.
   virtual Result<Point> point_of_native(void* native_stream, std::string name);
   // What is put on the native stream from now on runs once the Point, of a list that was submitted
-  // to this device and does not wait for the host, is reached. A failure if the Point has failed.
+  // to this device and does not wait for the host, is reached. A failure if the Point has failed,
+  // or is known to fail.
   virtual Failure make_native_wait(void* native_stream, const Point& point);
+  // A native stream of this device that none of its lists run on, the same for every caller: others
+  // who must be told for whom to order their work put the wait there, and point_of_native then
+  // makes a Point of it. The device's own; valid while it is open.
+  virtual Result<void*> native_stream();
 
   // The probe that is told of lives on this device; null unless the device wraps another.
   virtual Ref<Probe> probe() const { return nullptr; }

@@ -40,6 +40,8 @@ struct DeviceInfo {
   uint32_t max_imports = 0;     // live at once; zero: no limit but memory
   Bytes buffer_alignment{256};  // of every Allocation's offset; divides 256
   bool device_memory_host_visible = false;
+  // The number by which others who use the driver know the device (CUDA's ordinal); -1: none.
+  int32_t driver_ordinal = -1;
 };
 
 // A device that can be opened by this name.

@@ -386,6 +386,7 @@ void CudaCore::finish_closing() noexcept {
       (void)cu.cuMemPoolDestroy(pool_);
     }
     if (memory_stream_ != nullptr) (void)cu.cuStreamDestroy(memory_stream_);
+    if (shared_stream_.load() != nullptr) (void)cu.cuStreamDestroy(shared_stream_.load());
     events_mutex_.assert_held();  // nobody else is left
     for (const cu::CUevent event : spare_events_) (void)cu.cuEventDestroy(event);
     counters_mutex_.assert_held();

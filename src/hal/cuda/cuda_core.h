@@ -116,6 +116,9 @@ class CudaCore final : public GpuCore {
   void note_shared_counter() const noexcept { counters_shared_.store(true); }
   static Result<Marked> mark(const std::shared_ptr<CudaCore>& core, cu::CUstream stream,
                              std::string_view what);
+  // For others to make wait, with nothing of ours on it; made on first use. With the context
+  // current.
+  Result<cu::CUstream> shared_stream();
   // Makes a stream, one of ours or a native one, wait for the counter to have this value.
   // Waits between streams are for counters that work already given to the driver will write, so
   // that no order of hardware queues can make them wait for each other.
@@ -166,6 +169,7 @@ class CudaCore final : public GpuCore {
   std::atomic<uint64_t> memory_generation_{0};
   bool retained_ = false;
   cu::CUstream memory_stream_ = nullptr;
+  std::atomic<cu::CUstream> shared_stream_{nullptr};
   cu::CUmemoryPool pool_ = nullptr;
   std::vector<std::unique_ptr<CudaProgress>> streams_;
   // A counter that streams write, in a cache line of its own. The next user goes on counting where

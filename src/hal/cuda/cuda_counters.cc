@@ -64,6 +64,18 @@ Result<CudaProgress*> CudaCore::make_progress() {
   return streams_.back().get();
 }
 
+Result<cu::CUstream> CudaCore::shared_stream() {
+  cu::CUstream shared = shared_stream_.load();
+  if (shared != nullptr) return shared;
+  cu::CUstream made = nullptr;
+  if (Failure failure = check(cu.cuStreamCreate(&made, cu::CU_STREAM_NON_BLOCKING), "no stream")) {
+    return failure;
+  }
+  if (shared_stream_.compare_exchange_strong(shared, made)) return made;
+  (void)cu.cuStreamDestroy(made);
+  return shared;
+}
+
 Failure CudaCore::write_counter(cu::CUstream stream, const CudaProgress& progress,
                                 uint64_t value) const {
   return check(

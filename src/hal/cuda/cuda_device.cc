@@ -44,6 +44,7 @@ Result<Ref<CudaDevice>> CudaDevice::open(const CudaOptions& options) {
   info.memory = core->memory_limit;
   info.max_buffers = ~uint32_t{0};
   info.device_memory_host_visible = false;
+  info.driver_ordinal = core->device;
 
   Ref<CudaDevice> device(new CudaDevice(std::move(info), options, core));
   const CudaCore::Current current(*core);
@@ -147,12 +148,23 @@ Failure CudaDevice::make_native_wait(void* native_stream, const Point& point) {
                                "the host; try again once that has been signalled",
                                to_string(point)));
   }
+  if (const ListFailure known = timeline->known_failure(point.value)) return known.cause;
   const CudaCore::Current current(*core_);
   if (Failure failure = current.failure()) return failure;
   core_->note_shared_counter();
   return core_->make_wait(static_cast<cu::CUstream>(native_stream),
                           static_cast<const CudaProgress&>(timeline->progress()), point.value.value,
                           "a CUstream cannot wait for a list");
+}
+
+Result<void*> CudaDevice::native_stream() {
+  return while_open([&]() -> Result<void*> {
+    const CudaCore::Current current(*core_);
+    if (Failure failure = current.failure()) return failure;
+    const Result<cu::CUstream> stream = core_->shared_stream();
+    if (!stream) return stream.failure();
+    return static_cast<void*>(stream.value());
+  });
 }
 
 MatrixProducts* CudaDevice::matrix_products() {

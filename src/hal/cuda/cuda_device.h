@@ -66,6 +66,7 @@ class CudaDevice final : public GpuDevice {
   // A CUstream of the same GPU's primary context.
   Result<Point> point_of_native(void* native_stream, std::string name) override;
   Failure make_native_wait(void* native_stream, const Point& point) override;
+  Result<void*> native_stream() override;
 
   KernelProfile* profile() const override;
   // cuBLASLt, if there is one that works here. HOLDFAST_LOG=device says which, or why there is

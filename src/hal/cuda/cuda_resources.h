@@ -19,6 +19,7 @@ class CudaBuffer final : public Buffer, private CudaObject {
   ~CudaBuffer() override;
 
   std::byte* host_pointer() const noexcept override { return memory_.host; }
+  uint64_t device_address() const noexcept override { return memory_.address; }
   cu::CUdeviceptr address() const noexcept { return memory_.address; }
 
  private:
