@@ -54,6 +54,28 @@ Ref<hal::Allocation> Context::import(hal::ExternalMemory memory) {
   return core_->import(std::move(memory));
 }
 
+void Context::add_outside_access(const Ref<hal::Allocation>& allocation, hal::Access access,
+                                 const hal::Point& point) {
+  check_own(allocation, "an access of others");
+  core_->add_outside_access(*allocation, access, point);
+}
+
+void Context::make_native_wait(void* native_stream, const Ref<hal::Allocation>& written) {
+  check_own(written, "a native stream's wait");
+  core_->make_native_wait(native_stream, *written);
+}
+
+void Context::check_own(const Ref<hal::Allocation>& allocation, const char* what) const {
+  core_->check_usable();
+  if (!allocation) {
+    throw UsageError(fmt::format("{} names no allocation (was its Ref moved from?)", what));
+  }
+  if (allocation->device() != device_->id()) {
+    throw UsageError(
+        fmt::format("{} is for {}, which belongs to another device", what, allocation->describe()));
+  }
+}
+
 Ref<hal::HostTimeline> Context::new_host_timeline(std::string name) {
   core_->check_usable();
   return device_->create_host_timeline(std::move(name)).or_raise();

@@ -277,6 +277,7 @@ hal::CloseReport Core::close() {
       queue->visit_in_flight([&](const hal::Submission& s) { last = s.point; });
       waits_.wait(last, WaitReason::shutdown, {deadline, {}});
     }
+    wait_for_outside(deadline);
   } catch (const Error& error) {
     logging::note(logging::Topic::shutdown, "{}", error.what());
   }

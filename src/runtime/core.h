@@ -22,8 +22,8 @@ namespace holdfast::runtime {
 class Recorder;
 
 // What a Context, its Streams and its reaper share. One class, since its parts guard each other's
-// promises; one file a part: retirement.cc, budget.cc, host_access.cc, and core.cc for memory,
-// streams and the end.
+// promises; one file a part: retirement.cc, budget.cc, host_access.cc, outside_access.cc, and
+// core.cc for memory, streams and the end.
 //
 // Lives as long as one of them does; closed by
 // the Context. Thread-safe. Order of locks: a Recorder's, then those of histories, ascending, then
@@ -64,6 +64,10 @@ class Core final : public std::enable_shared_from_this<Core> {
   // Submits the open lists that keep dead memory, then waits for the oldest submission; false where
   // neither was possible. Where there is nothing else, waits for a transfer out of this memory.
   bool make_progress(WaitReason reason);
+
+  // Accesses that no list of ours makes: see Context.
+  void add_outside_access(hal::Allocation& allocation, hal::Access access, const hal::Point& point);
+  void make_native_wait(void* native_stream, hal::Allocation& written);
 
   // Transfers: a list of another device, in flight, reads so much of this one's memory. Bounded in
   // all by Options::deferred_limit: beyond it make_room_for_transfer waits for the oldest one that
@@ -169,6 +173,15 @@ class Core final : public std::enable_shared_from_this<Core> {
   // The stream that carries transfers on a queue, made on first use.
   Ref<Recorder> transfer_recorder(size_t queue);
   void drop(hal::Retired retired);
+  // Takes out the outside accesses that are over; to be dropped without the lock.
+  std::vector<Ref<hal::Ticket>> retire_outside_locked(Allocator::Garbage& garbage)
+      HOLDFAST_REQUIRES(retire_mutex_);
+  // Until outside accesses are over, or the deadline has passed.
+  void wait_for_outside(sync::Deadline deadline);
+  void wake_reaper();
+  bool has_nothing_in_flight() const noexcept {
+    return in_flight() == 0 && outside_count_.load() == 0;
+  }
 #ifdef HOLDFAST_ABLATIONS
   // Whether another policy of retirement is in force instead of ours; it was applied then.
   bool retires_as_ablated();
@@ -194,6 +207,9 @@ class Core final : public std::enable_shared_from_this<Core> {
 
   // Makes "finished" and "its memory is free" one step for others.
   sync::Mutex retire_mutex_{sync::LockOrder::retirement};
+  // Accesses by others whose Points were not seen resolved; `outside_count_` of them.
+  std::vector<Ref<hal::Ticket>> outside_ HOLDFAST_GUARDED_BY(retire_mutex_);
+  std::atomic<uint32_t> outside_count_{0};
   std::atomic<uint64_t> retired_{0};
   std::atomic<uint64_t> failures_{0};
   std::atomic<uint64_t> submissions_{0};

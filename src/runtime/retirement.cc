@@ -18,8 +18,12 @@ constexpr size_t kSpareLists = 64;
 size_t Core::retire() {
   hal::Retired finished;
   Allocator::Garbage garbage;
+  std::vector<Ref<hal::Ticket>> outside;
   {
     sync::Lock lock(retire_mutex_);
+    if (outside_count_.load(std::memory_order_relaxed) != 0) {
+      outside = retire_outside_locked(garbage);
+    }
     for (const Ref<hal::Queue>& queue : device_->queues()) {
       hal::Retired batch = queue->retire();
       for (auto& submission : batch) {
@@ -79,10 +83,13 @@ void Core::count_outside_wait(int change) noexcept {
 void Core::submitted() {
   submissions_.fetch_add(1, std::memory_order_relaxed);
   if (!retires_as_ablated()) retire();
-  if (reaper_sleeps_.exchange(false)) {
-    sync::Lock lock(reaper_mutex_);
-    reaper_changed_.notify_all();
-  }
+  wake_reaper();
+}
+
+void Core::wake_reaper() {
+  if (!reaper_sleeps_.exchange(false)) return;
+  sync::Lock lock(reaper_mutex_);
+  reaper_changed_.notify_all();
 }
 
 void Core::start_reaper() {
@@ -92,7 +99,8 @@ void Core::start_reaper() {
   reaper_ = sync::Thread("hf-reaper", [self = shared_from_this()] { self->reap(); });
 }
 
-// Wakes only while lists are in flight, and retires only where nobody else did since its last look.
+// Wakes only while lists or accesses of others are in flight, and retires only where nobody else
+// did since its last look.
 void Core::reap() {
   reaper_task_ = sync::this_task();
   constexpr sync::Duration idle = std::chrono::milliseconds(20);
@@ -100,11 +108,11 @@ void Core::reap() {
   for (;;) {
     {
       sync::Lock lock(reaper_mutex_);
-      if (in_flight() == 0) {
+      if (has_nothing_in_flight()) {
         reaper_sleeps_.store(true);
         reaper_changed_.wait(lock, [&] {
           reaper_mutex_.assert_held();
-          return reaper_stops_ || in_flight() > 0 || !reaper_sleeps_.load();
+          return reaper_stops_ || !has_nothing_in_flight() || !reaper_sleeps_.load();
         });
         reaper_sleeps_.store(false);
       }

@@ -55,6 +55,18 @@ class Context final : public RefCounted {
   // The device uses the caller's memory in place. The deleter runs once: when nothing can touch the
   // memory any more, or when the import is refused.
   Ref<hal::Allocation> import(hal::ExternalMemory memory);
+  // Others use the memory, unseen by the runtime, until the Point is resolved: one of this device,
+  // of the host, imported, or of a native stream (hal::Device::point_of_native). Whatever conflicts
+  // with their access waits for the Point on the device, the range is not given out again before
+  // it, and the deleter of an import runs after it. What they failed to write is bad. Never waits.
+  // UsageError for a Point of another device.
+  void add_outside_access(const Ref<hal::Allocation>& allocation, hal::Access access,
+                          const hal::Point& point);
+  // What is put on the native stream from now on runs once the memory's content is there: submits
+  // the lists that write it, and makes the stream wait for them on the device. Never waits for the
+  // device. Raises the failure that left bytes bad; UsageError if a writer waits for the host;
+  // UnsupportedError for a device without native streams.
+  void make_native_wait(void* native_stream, const Ref<hal::Allocation>& written);
   // Points that the host signals.
   Ref<hal::HostTimeline> new_host_timeline(std::string name);
 
@@ -90,6 +102,7 @@ class Context final : public RefCounted {
 
  private:
   explicit Context(Ref<hal::Device> device, Options options);
+  void check_own(const Ref<hal::Allocation>& allocation, const char* what) const;
 
   Ref<hal::Device> device_;
   std::shared_ptr<Core> core_;
