@@ -10,6 +10,7 @@
 #include <holdfast/fast.h>
 #include <holdfast/host_view.h>
 #include <holdfast/kernel.h>
+#include <holdfast/native.h>
 #include <holdfast/npy.h>
 #include <holdfast/operation.h>
 #include <holdfast/ops.h>
