@@ -10,6 +10,7 @@
 #include "holdfast/base/env.h"
 #include "holdfast/base/hash.h"
 #include "holdfast/base/sync/mutex.h"
+#include "holdfast/kernel/compilers/added.h"
 #include "holdfast/kernel/compilers/per_process.h"
 #include "holdfast/kernel/compilers/private_folder.h"
 #include "holdfast/kernel/compilers/subprocess.h"
@@ -217,7 +218,9 @@ Result<std::shared_ptr<const CppCompiler>> CppCompiler::probe(std::vector<std::s
 
 Result<std::shared_ptr<const CppCompiler>> CppCompiler::find() {
   const std::string wanted = env::text("CXX").value_or("");
-  const std::string key = fmt::format("{}\n{}", wanted, env::text("PATH").value_or(""));
+  const std::vector<std::vector<std::string>> added = added_cpp_compilers();
+  const std::string key =
+      fmt::format("{}\n{}\n{}", wanted, env::text("PATH").value_or(""), added.size());
   Known& cache = known();
   {
     sync::LeafLock lock(cache.mutex);
@@ -226,6 +229,7 @@ Result<std::shared_ptr<const CppCompiler>> CppCompiler::find() {
     }
   }
   std::vector<std::vector<std::string>> candidates{{"g++"}, {"c++"}, {"clang++"}};
+  candidates.insert(candidates.end(), added.begin(), added.end());
   if (!wanted.empty()) candidates = {words_of(wanted)};
   Failure refused;
   for (std::vector<std::string>& candidate : candidates) {

@@ -41,9 +41,9 @@ struct CppOutcome {
 // The same unit gives the same messages.
 class CppCompiler {
  public:
-  // $CXX (with arguments, if it has some), else g++, c++ or clang++ on the PATH: the first that is
-  // new enough. Asked what it is once in the life of the process. ErrorCode::environment says what
-  // to install.
+  // $CXX (with arguments, if it has some), else g++, c++ or clang++ on the PATH, else those of
+  // add_cpp_compiler: the first that is new enough. Asked what it is once in the life of the
+  // process. ErrorCode::environment says what to install.
   static Result<std::shared_ptr<const CppCompiler>> find();
 
   // All that decides what compile() makes of a unit: the compiler's version and target, the

@@ -10,6 +10,7 @@
 
 #include "holdfast/base/env.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/kernel/compilers/added.h"
 
 namespace holdfast::kernel {
 
@@ -79,6 +80,7 @@ std::vector<std::string> nvrtc_names() {
     if (auto folder = env::text(variable)) add(*folder + "/lib64/");
   }
   add("/usr/local/cuda/lib64/");
+  for (const std::string& folder : added_nvrtc_folders()) add(folder + "/");
   return result;
 }
 
