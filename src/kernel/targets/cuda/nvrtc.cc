@@ -45,7 +45,9 @@ std::vector<std::string> arguments(const CompileJob& job, const CudaOptions& opt
   }
   std::error_code none;
   const auto lib = std::filesystem::canonical(library.path(), none).parent_path();
+  // A toolkit's, one for several targets, those of NVIDIA's wheels for Python, the system's.
   for (const auto& folder : {lib.parent_path(), lib.parent_path().parent_path().parent_path(),
+                             lib.parent_path().parent_path() / "cuda_runtime",
                              std::filesystem::path("/usr/local/cuda")}) {
     if (std::filesystem::exists(folder / "include" / "cuda_fp16.h", none)) {
       result.push_back("--include-path=" + (folder / "include").string());
@@ -165,6 +167,34 @@ bool has_grid_control(std::string_view architecture) {
   return take_number(architecture, number) && number >= kFirst;
 }
 
+namespace {
+
+// What messages about a native's text call it.
+const std::string& job_file(const CompileJob& job) {
+  return job.code.sources.empty() ? job.kernel : job.code.sources[0].file;
+}
+
+// Text whose author names its parts: each begins behind a line `#line 1 "NAME"`.
+std::vector<SourceText> parts_of(std::string_view text, const std::string& file) {
+  constexpr std::string_view kMark = "#line 1 \"";
+  std::vector<SourceText> parts{{.file = file, .text = {}}};
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size() - 1) + 1;
+    const std::string_view line = text.substr(0, end);
+    text.remove_prefix(end);
+    if (line.starts_with(kMark)) {
+      const std::string_view name = line.substr(kMark.size());
+      parts.push_back({.file = std::string(name.substr(0, name.find('"'))), .text = {}});
+    } else {
+      parts.back().text += line;
+    }
+  }
+  if (parts.front().text.empty() && parts.size() > 1) parts.erase(parts.begin());
+  return parts;
+}
+
+}  // namespace
+
 Result<Code> compile_cuda(const CompileJob& job, const CudaOptions& options,
                           const NvrtcLibrary& library) {
   if (!is_architecture(options.architecture)) {
@@ -186,11 +216,10 @@ Result<Code> compile_cuda(const CompileJob& job, const CudaOptions& options,
   }
   std::vector<SourceText> native;
   if (job.native) {
-    const std::string& file = job.code.sources.empty() ? job.kernel : job.code.sources[0].file;
-    native.push_back({.file = file, .text = text});
+    native = parts_of(text, job_file(job));
   }
   const std::span<const SourceText> sources = job.native ? native : job.code.sources;
-  Program program(library, text, job.native ? native[0].file : "holdfast");
+  Program program(library, text, job.native ? job_file(job) : "holdfast");
   if (program.compile(arguments(job, options, library)) != 0) {
     return failure_of(job, options, library, sources, program);
   }
