@@ -201,6 +201,25 @@ Array copy_memory(const void* data, Dtype dtype, const Shape& shape, const Strid
   });
 }
 
+Reached reached_by(const Shape& shape, const Strides& strides) {
+  Reached made{{shape, strides, 0}, 1};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    // An array's layout has no negative stride on an axis of length one.
+    if (shape[i] == 1) made.layout.strides[i] = std::abs(strides[i]);
+    const int64_t reach = (shape[i] - 1) * strides[i];
+    if (reach < 0) made.layout.offset -= reach;
+    made.count += std::abs(reach);
+  }
+  return made;
+}
+
+std::function<void()> dropped_with_gil(std::shared_ptr<void> keep) {
+  std::shared_ptr<void> later(nullptr, [kept = std::move(keep)](void*) mutable {
+    run_with_gil_later([dropped = std::move(kept)]() mutable { dropped.reset(); });
+  });
+  return [held = std::move(later)]() mutable { held.reset(); };
+}
+
 std::optional<Array> import_memory(const void* data, Dtype dtype, const Shape& shape,
                                    const Strides& strides, std::shared_ptr<void> keep,
                                    const On& on) {
@@ -210,28 +229,15 @@ std::optional<Array> import_memory(const void* data, Dtype dtype, const Shape& s
   }
   // Where `on` leads to is known once there is a node.
   if (!host_can_reach(zeros({}, dtype, on).device())) return {};
-  Layout layout{shape, strides, 0};
-  int64_t last = 0;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    // An array's layout has no negative stride on an axis of length one.
-    if (shape[i] == 1) layout.strides[i] = std::abs(strides[i]);
-    const int64_t reach = (shape[i] - 1) * strides[i];
-    (reach < 0 ? layout.offset : last) += reach < 0 ? -reach : reach;
-  }
+  const Reached reached = reached_by(shape, strides);
+  if (reached.count > kMaxLength) return {};
   auto* const first =
-      const_cast<std::byte*>(static_cast<const std::byte*>(data)) - layout.offset * size;
-  const int64_t count = layout.offset + last + 1;
-  if (count > kMaxLength) return {};
-  // The deleter runs on any thread, and so may the drop of a deleter that never ran: either way
-  // what was kept is dropped later, with the GIL.
-  std::shared_ptr<void> later(nullptr, [kept = std::move(keep)](void*) mutable {
-    run_with_gil_later([dropped = std::move(kept)]() mutable { dropped.reset(); });
-  });
-  std::function<void()> deleter = [held = std::move(later)]() mutable { held.reset(); };
+      const_cast<std::byte*>(static_cast<const std::byte*>(data)) - reached.layout.offset * size;
   const Array whole = without_gil([&](const WaitLimit&) {
-    return from_external(first, dtype, Shape{count}, std::move(deleter), {}, on);
+    return from_external(first, dtype, Shape{reached.count}, dropped_with_gil(std::move(keep)), {},
+                         on);
   });
-  return whole.with_layout(layout);
+  return whole.with_layout(reached.layout);
 }
 
 HostView::HostView(const Array& array, const WaitLimit& limit)

@@ -37,6 +37,18 @@ class ImportedBuffer {
   Strides strides_;  // in bytes
 };
 
+// The elements that a shape with strides (in elements, which may be negative) reaches: how many lie
+// between the first and the last, and the layout as seen from the first.
+struct Reached {
+  Layout layout;
+  int64_t count = 0;
+};
+Reached reached_by(const Shape& shape, const Strides& strides);
+
+// A deleter for memory of others, to be run on any thread or dropped without having run: either way
+// `keep` is dropped once, later, with the GIL.
+std::function<void()> dropped_with_gil(std::shared_ptr<void> keep);
+
 // An array in memory of others: elements at `data` with strides in elements, which may be negative.
 // `keep` is dropped once nothing can touch the memory any more, with the GIL. None if the memory is
 // not fit for it: no elements, elements that are not aligned, or a device that the host shares no

@@ -10,7 +10,13 @@ struct Device {
   int32_t id;
 };
 inline constexpr int32_t kCpu = 1;
+inline constexpr int32_t kCuda = 2;
 inline constexpr int32_t kCudaHost = 3;  // host memory, too
+
+// Streams that have a number of their own in __dlpack__, and are CUstreams by it.
+inline constexpr int64_t kLegacyStream = 1;
+inline constexpr int64_t kPerThreadStream = 2;
+inline constexpr int64_t kNoStream = -1;  // the consumer orders its work itself
 
 struct DataType {
   uint8_t code;

@@ -13,6 +13,10 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+# Run by test_cuda.py, each in a process that has the stub for a driver.
+collect_ignore = [] if "HOLDFAST_CUDA_DRIVER" in os.environ else ["on_stub"]
+
+
 @pytest.fixture
 def run_python(tmp_path):
     """Runs a program in its own process and returns it, finished."""
