@@ -10,11 +10,14 @@ docs/python.md is the guide.
 
 import math as _math
 
-from holdfast import _core, fast, random
+from holdfast import _compilers, _core, fast, random
 from holdfast._core import *
 from holdfast._io import load, save, save_safetensors, savez
 from holdfast._more import *
 from holdfast._standard import *
+from holdfast._warm_up import warm_up
+
+_compilers.add_all()
 
 __version__ = "{}.{}.{}".format(*_core._version)
 

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <string>
 
+#include "holdfast/kernel/compilers.h"
 #include "holdfast/kernel/launch.h"
 #include "python/src/bindings.h"
 #include "python/src/convert.h"
@@ -128,6 +129,64 @@ std::vector<Array> call_kernel(const Kernel& kernel, const std::vector<ArrayLike
   return made;
 }
 
+// What a call of warm_up gives in place of an input: an array, or its shape and dtype.
+kernel::ArgumentType type_of(nb::handle given) {
+  if (const Array* a = array_in(given)) return {a->dtype(), static_cast<uint32_t>(a->ndim())};
+  if (PyTuple_Check(given.ptr()) && nb::len(given) == 2) {
+    const nb::object pair = nb::borrow(given);
+    return {nb::cast<Dtype>(pair[1]), static_cast<uint32_t>(nb::cast<Shape>(pair[0]).size())};
+  }
+  const Scalar number = to_scalar(given);
+  return {number.dtype, 0};
+}
+
+kernel::CallSignature signature_of(const nb::dict& call) {
+  kernel::CallSignature made;
+  for (const auto& [key, value] : call) {
+    const auto name = nb::cast<std::string>(key);
+    if (name == "inputs") {
+      for (const nb::handle input : value) made.inputs.push_back(type_of(input));
+    } else if (name == "in_place") {
+      for (const nb::handle input : value) made.in_place.push_back(type_of(input));
+    } else if (name == "template") {
+      each_pair(nb::borrow(value), [&](std::string n, const nb::object& v) {
+        made.constants.push_back({std::move(n), constant_of(v)});
+      });
+    } else if (name == "params") {
+      each_pair(nb::borrow(value), [&](std::string n, const nb::object& v) {
+        made.params.push_back({std::move(n), to_scalar(v).dtype});
+      });
+    }
+  }
+  if (!call.contains("output_shapes") || !call.contains("output_dtypes")) {
+    throw nb::value_error("a call to warm up for needs output_shapes and output_dtypes");
+  }
+  const auto shapes = nb::cast<std::vector<Shape>>(call["output_shapes"]);
+  const auto dtypes = nb::cast<std::vector<Dtype>>(call["output_dtypes"]);
+  if (shapes.size() != dtypes.size()) {
+    throw nb::value_error("output_shapes and output_dtypes have different lengths");
+  }
+  for (size_t i = 0; i < shapes.size(); ++i) {
+    made.outputs.push_back({dtypes[i], static_cast<uint32_t>(shapes[i].size())});
+  }
+  return made;
+}
+
+// Compiles for all calls, beside each other; the message of each that failed, None for the others.
+nb::list warm_up(const Kernel& kernel, const nb::list& calls, const On& on) {
+  std::vector<kernel::CallSignature> signatures;
+  for (const nb::handle call : calls) signatures.push_back(signature_of(nb::cast<nb::dict>(call)));
+  const std::vector<Failure> failures = without_gil([&](const WaitLimit&) {
+    const Device device = on.state() ? Stream(on.state()).device() : default_device();
+    return device.kernels().warm_up(kernel, signatures);
+  });
+  nb::list made;
+  for (const Failure& failure : failures) {
+    made.append(failure ? nb::object(nb::str(failure.message().c_str())) : nb::none());
+  }
+  return made;
+}
+
 Kernel make_kernel(const std::string& name, std::vector<std::string> input_names,
                    std::vector<std::string> output_names, std::string source, std::string header,
                    bool ensure_row_contiguous, bool atomic_outputs,
@@ -149,6 +208,8 @@ Kernel make_kernel(const std::string& name, std::vector<std::string> input_names
 }  // namespace
 
 void bind_kernels(nb::module_& m) {
+  m.def("_add_cpp_compiler", &kernel::add_cpp_compiler, "command"_a);
+  m.def("_add_nvrtc_folder", &kernel::add_nvrtc_folder, "folder"_a);
   nb::class_<Native>(m, "Native",
                      "Code for one kind of device, used there instead of a kernel's body.")
       .def(
@@ -173,6 +234,7 @@ void bind_kernels(nb::module_& m) {
   nb::class_<Kernel>(m, "Kernel", "A kernel written as text. Call it with arrays.")
       .def_prop_ro("name", &Kernel::name)
       .def("__repr__", [](const Kernel& k) { return "Kernel('" + k.name() + "')"; })
+      .def("_warm_up", &warm_up, "calls"_a, "stream"_a = nb::none())
       .def("__call__", &call_kernel, nb::kw_only(), "inputs"_a, "output_shapes"_a,
            "output_dtypes"_a, "grid"_a, "threadgroup"_a, "template"_a = nb::none(),
            "init_value"_a = nb::none(), "verbose"_a = false, "stream"_a = nb::none(),
