@@ -122,8 +122,10 @@ class CudaKernel:
                 continue
             kind = "int" if part == "shape" else "long"
             name = f"{self._inputs[i]}_{part}"
-            members += f"  hf_dims<{kind}, {rank}> {name};\n"
-            body += f"  const hf_dims<{kind}, {rank}>& {name} = hf_p.{name};\n"
+            numbers = [f"{name}_{axis}" for axis in range(rank)]
+            members += "".join(f"  {kind} {number};\n" for number in numbers)
+            values = ", ".join(f"hf_p.{number}" for number in numbers)
+            body += f"  const hf_dims<{kind}, {rank}> {name}{{{{{values}}}}};\n"
         for i in self._ranks if inputs else ():
             body += f"  constexpr int {self._inputs[i]}_ndim = {inputs[i][1]};\n"
         if members:
