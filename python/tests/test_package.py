@@ -30,7 +30,7 @@ def test_the_version_is_that_of_the_headers():
     assert hf.__version__ == ".".join(re.findall(r"#define HOLDFAST_VERSION_\w+ (\d+)", text))
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/python.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/python.md", "docs/coming-from-mlx.md"])
 def test_python_examples_run_and_print_what_the_page_says(run_python, page):
     blocks = list(examples(page))
     assert blocks

@@ -29,7 +29,8 @@ constexpr std::string_view kIncluded = "included";
 constexpr unsigned kOldestGcc = 12;
 constexpr unsigned kOldestClang = 15;
 constexpr const char* kInstall =
-    "install one, for example with: apt-get install g++, or set CXX to one";
+    "install one, for example with: apt-get install g++, or in Python pip install "
+    "holdfast[compiler]; or set CXX to one";
 
 // For all units. Kernels reinterpret memory; floating point is as on GPUs: no errno, no traps. The
 // unwind tables let the host's exceptions through.
@@ -316,6 +317,8 @@ Result<CppOutcome> CppCompiler::compile(const CppUnit& unit, const CppOptions& o
                                                  std::string(kObject), std::string(kSource)});
   if (unit.generated) {
     process.command.emplace_back("-nodefaultlibs");
+    // Zig's clang would first build its C++ library, which takes a minute.
+    if (family_ == Family::clang) process.command.emplace_back("-nostdlib++");
     // The sanitizer's functions are the process's own.
     if (!options.sanitize) process.command.emplace_back("-Wl,-z,defs");
     process.command.insert(process.command.end(), {"-lm", "-lc", "-lgcc"});
