@@ -29,8 +29,11 @@ _HEADERS = {
     r"__nv_bfloat16": "cuda_bf16.h",
     r"cooperative_groups|cg": "cooperative_groups.h",
 }
-# What shapes and strides are in the body, and what finds an element by them.
-_PREAMBLE = """\
+# NVRTC has no <cstdint> of its own.
+_INTEGERS = """\
+#if __has_include(<cuda/std/cstdint>)
+#include <cuda/std/cstdint>
+#else
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef short int16_t;
@@ -39,6 +42,10 @@ typedef int int32_t;
 typedef unsigned int uint32_t;
 typedef long int64_t;
 typedef unsigned long uint64_t;
+#endif
+"""
+# What shapes and strides are in the body, and what finds an element by them.
+_PREAMBLE = """\
 template <typename hf_T, int hf_N>
 struct hf_dims {
   hf_T hf_values[hf_N];
@@ -141,6 +148,8 @@ class CudaKernel:
         )
         if "<cooperative_groups.h>" in headers:
             headers += "namespace cg = cooperative_groups;\n"
+        if re.search(r"\bu?int(8|16|32|64)_t\b", used):
+            headers += _INTEGERS
         return (
             f'#line 1 "holdfast"\n{headers}{_PREAMBLE}'
             f'#line 1 "header of {self.name}"\n{self._header}\n'

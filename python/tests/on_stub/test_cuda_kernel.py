@@ -105,3 +105,22 @@ def test_headers_and_shared_memory():
         shared_memory=4096,
     )  # fmt: skip
     run(kernel, [on_gpu(4)], template=[("T", hf.float32)])
+
+
+def test_mlxs_example_compiles_in_every_floating_dtype():
+    kernel = hf.fast.cuda_kernel(
+        "myexp", ["inp"], ["out"],
+        """
+            auto elem = cooperative_groups::this_grid().thread_rank();
+            T tmp = inp[elem];
+            const uint32_t bits = uint32_t(elem);
+            out[elem] = exp(float(tmp)) + float(int64_t(bits));
+        """,
+    )  # fmt: skip
+    for dtype in (hf.float32, hf.float16, hf.bfloat16):
+        try:
+            run(kernel, [on_gpu(4, dtype=dtype)], dtype, template=[("T", dtype)])
+        except hf.UsageError as error:
+            if "cannot open source file" not in str(error):
+                raise
+            pytest.skip("NVRTC is here without the toolkit's headers: pip install holdfast[cuda]")

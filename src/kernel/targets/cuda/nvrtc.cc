@@ -26,6 +26,27 @@ constexpr DtypeNames kCudaTypeNames{
 
 bool is_ptx(const CudaOptions& options) { return options.architecture.starts_with("compute_"); }
 
+// Where CUDA's headers lie, by the place of NVRTC: a toolkit's, one for several targets, those of
+// NVIDIA's wheels for Python, the system's. With the C++ library that some of them include.
+std::vector<std::string> header_folders(const std::string& nvrtc) {
+  namespace fs = std::filesystem;
+  std::error_code none;
+  const fs::path lib = fs::canonical(nvrtc, none).parent_path();
+  const fs::path wheels = lib.parent_path().parent_path();
+  std::vector<std::string> found;
+  for (const fs::path& folder : {lib.parent_path(), wheels.parent_path(), wheels / "cuda_runtime",
+                                 fs::path("/usr/local/cuda")}) {
+    const fs::path headers = folder / "include";
+    if (!fs::exists(headers / "cuda_fp16.h", none)) continue;
+    found.push_back(headers.string());
+    for (const fs::path& library : {headers / "cccl", wheels / "cuda_cccl" / "include"}) {
+      if (fs::exists(library / "nv" / "target", none)) found.push_back(library.string());
+    }
+    break;
+  }
+  return found;
+}
+
 std::vector<std::string> arguments(const CompileJob& job, const CudaOptions& options,
                                    const NvrtcLibrary& library) {
   std::vector<std::string> result = {"--gpu-architecture=" + options.architecture, "--std=c++20",
@@ -43,16 +64,8 @@ std::vector<std::string> arguments(const CompileJob& job, const CudaOptions& opt
   for (const auto& [name, value] : native_macros(job.constants, kCudaTypeNames)) {
     result.push_back(fmt::format("--define-macro={}={}", name, value));
   }
-  std::error_code none;
-  const auto lib = std::filesystem::canonical(library.path(), none).parent_path();
-  // A toolkit's, one for several targets, those of NVIDIA's wheels for Python, the system's.
-  for (const auto& folder : {lib.parent_path(), lib.parent_path().parent_path().parent_path(),
-                             lib.parent_path().parent_path() / "cuda_runtime",
-                             std::filesystem::path("/usr/local/cuda")}) {
-    if (std::filesystem::exists(folder / "include" / "cuda_fp16.h", none)) {
-      result.push_back("--include-path=" + (folder / "include").string());
-      break;
-    }
+  for (const std::string& folder : header_folders(library.path())) {
+    result.push_back("--include-path=" + folder);
   }
   return result;
 }
