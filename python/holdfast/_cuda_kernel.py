@@ -1,4 +1,4 @@
-"""hf.fast.cuda_kernel: the body of a CUDA kernel, with the function around it made for each call."""
+"""hf.fast.cuda_kernel: the body of a CUDA kernel; each call makes the function around it."""
 
 import re
 from collections.abc import Sequence
@@ -6,8 +6,6 @@ from typing import Any
 
 from holdfast import _core
 from holdfast._core import Dtype, Kernel, Native, array
-
-__all__ = ["CudaKernel", "cuda_kernel"]
 
 _TYPES = {
     "bool": "bool",
@@ -225,22 +223,3 @@ class CudaKernel:
             stream=stream,
             params=params,
         )
-
-
-def cuda_kernel(
-    name: str,
-    input_names: Sequence[str],
-    output_names: Sequence[str],
-    source: str,
-    header: str = "",
-    ensure_row_contiguous: bool = True,
-    shared_memory: int = 0,
-) -> CudaKernel:
-    """A kernel written as the body of a CUDA function; its signature is made for each call.
-
-    The body sees each input and output as a pointer, and `x_shape`, `x_strides` and `x_ndim` of an
-    input if it uses them. Includes belong into the header. shared_memory: bytes of `extern
-    __shared__` memory of each block."""
-    return CudaKernel(
-        name, input_names, output_names, source, header, ensure_row_contiguous, shared_memory
-    )

@@ -22,9 +22,8 @@ def without_compilers(tmp_path):
     home.mkdir()
     kept = {k: v for k, v in os.environ.items() if k.startswith("HOLDFAST_") or k == "PYTHONPATH"}
     kept.pop("HOLDFAST_CACHE_DIR", None)
-    return kept | {
-        "PATH": str(tmp_path), "HOME": str(home), "HOLDFAST_DISK_CACHE": "0", "HOLDFAST_DEVICE": "cpu",
-    }  # fmt: skip
+    kept |= {"HOLDFAST_DISK_CACHE": "0", "HOLDFAST_DEVICE": "cpu"}
+    return kept | {"PATH": str(tmp_path), "HOME": str(home)}
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ziglang") is None, reason="ziglang is not installed")

@@ -159,7 +159,9 @@ def shown(seconds):
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--json", metavar="FILE")
     parser.add_argument("--column", choices=COLUMNS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()

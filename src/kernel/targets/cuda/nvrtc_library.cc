@@ -108,12 +108,13 @@ Result<NvrtcLibrary> NvrtcLibrary::load(std::span<const std::string> names) {
     return found;
   }
   if (unusable.empty()) unusable.push_back(fmt::format("tried {}", fmt::join(names, ", ")));
-  return Failure(ErrorCode::environment,
-                 fmt::format("CUDA kernels are compiled by NVRTC, which was not found. Install the "
-                             "CUDA toolkit {} or later (its libnvrtc is enough; in Python: pip install "
-                             "holdfast[cuda]), and say where it "
-                             "is by CUDA_HOME unless it is in /usr/local/cuda ({})",
-                             kOldestMajor, fmt::join(unusable, "; ")));
+  return Failure(
+      ErrorCode::environment,
+      fmt::format("CUDA kernels are compiled by NVRTC, which was not found. Install the "
+                  "CUDA toolkit {} or later (its libnvrtc is enough; in Python: pip install "
+                  "holdfast[cuda]), and say where it "
+                  "is by CUDA_HOME unless it is in /usr/local/cuda ({})",
+                  kOldestMajor, fmt::join(unusable, "; ")));
 }
 
 Result<NvrtcLibrary> NvrtcLibrary::of_process() {
