@@ -18,11 +18,11 @@ namespace {
 
 dl::DataType data_type(Dtype dtype) {
   const auto bits = static_cast<uint8_t>(size_of(dtype).value * 8);
-  const dl::Code code = dtype == Dtype::bool_      ? dl::kBool
-                        : dtype == Dtype::bfloat16 ? dl::kBfloat
-                        : is_floating(dtype)       ? dl::kFloat
-                        : is_signed_integer(dtype) ? dl::kInt
-                                                   : dl::kUint;
+  const uint8_t code = dtype == Dtype::bool_      ? dl::kBool
+                       : dtype == Dtype::bfloat16 ? dl::kBfloat
+                       : is_floating(dtype)       ? dl::kFloat
+                       : is_signed_integer(dtype) ? dl::kInt
+                                                  : dl::kUint;
   return {code, bits, 1};
 }
 
@@ -162,7 +162,8 @@ nb::object export_dlpack(const Array& given, const nb::object& stream,
                          std::optional<std::pair<int64_t, int64_t>> dl_device,
                          std::optional<bool> copy_it) {
   drain_tasks();
-  const Array held = given;
+  // Another thread may assign to the object meanwhile.
+  const Array held = given;  // NOLINT(performance-unnecessary-copy-initialization)
   const dl::Device home = place_of(held);
   const auto [type, id] = dl_device.value_or(std::pair<int64_t, int64_t>(home.type, home.id));
   const bool to_host = type == dl::kCpu && id == 0;

@@ -23,7 +23,12 @@ struct DataType {
   uint8_t bits;
   uint16_t lanes;
 };
-enum Code : uint8_t { kInt = 0, kUint = 1, kFloat = 2, kBfloat = 4, kBool = 6 };
+// Codes of data types.
+inline constexpr uint8_t kInt = 0;
+inline constexpr uint8_t kUint = 1;
+inline constexpr uint8_t kFloat = 2;
+inline constexpr uint8_t kBfloat = 4;
+inline constexpr uint8_t kBool = 6;
 
 struct Tensor {
   void* data;

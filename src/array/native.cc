@@ -14,6 +14,7 @@
 #include "holdfast/eval.h"
 #include "holdfast/hal/deleter.h"
 #include "holdfast/runtime/context.h"
+#include "holdfast/runtime/core.h"
 
 namespace holdfast {
 namespace {
@@ -65,8 +66,8 @@ void NativeView::end() noexcept {
   if (address_ == 0 || last_reader_ == nullptr) return;
   try {
     const Ref<runtime::Context> context = context_of(array_);
-    // A closed device has no memory to reuse.
-    if (context->closed()) return;
+    // A closed device has no memory to reuse, and a forked child none of its parent's.
+    if (context->closed() || context->core().forked()) return;
     const Ref<hal::Allocation>& memory = array_.value()->memory();
     Result<hal::Point> done =
         context->device()->point_of_native(last_reader_, "readers of an exported array");
