@@ -124,7 +124,7 @@ Result<Code> CudaTarget::compile(const CompileJob& job) {
                    fmt::format("kernel '{}': {}", job.kernel, library.failure().message()));
   }
   CudaOptions options = options_for(library.value());
-  if (job.native) options.architecture = with_own_instructions(std::move(options.architecture));
+  if (job.native) options.architecture = with_own_instructions(options.architecture);
   return compile_cuda(job, options, library.value());
 }
 

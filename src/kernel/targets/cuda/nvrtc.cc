@@ -166,7 +166,7 @@ std::string architecture_for(std::string_view gpu, std::span<const int> known) {
   return fmt::format("compute_{}", *std::prev(later));
 }
 
-std::string with_own_instructions(std::string architecture) {
+std::string with_own_instructions(const std::string& architecture) {
   constexpr int kFirst = 90;
   const std::optional<int> number = number_of(architecture);
   const bool plain = architecture.find_last_not_of("0123456789") == architecture.find('_');

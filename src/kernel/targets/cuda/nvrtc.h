@@ -21,7 +21,7 @@ struct CudaOptions {
 // same, too, where all that is known is newer: compile_cuda() then says what to install.
 std::string architecture_for(std::string_view gpu, std::span<const int> known);
 // With the instructions that no other GPU has, where there are any: "sm_90a" for "sm_90".
-std::string with_own_instructions(std::string architecture);
+std::string with_own_instructions(const std::string& architecture);
 
 // Whether code for it may wait for the grids before it (griddepcontrol).
 bool has_grid_control(std::string_view architecture);
