@@ -37,6 +37,7 @@ Failure no_native_streams(const DeviceInfo& device) {
 
 }  // namespace
 
+// NOLINTNEXTLINE(performance-unnecessary-value-param): backends keep the name
 Result<Point> Device::point_of_native(void* /*native_stream*/, std::string /*name*/) {
   return no_native_streams(info());
 }
