@@ -345,6 +345,81 @@ reinterpret_cast<device float4*>(y)[i] = select(a, float4(c.zyx, 1), larger);
                     .inputs = {numbers("x", float32, 240, 77), any_bits("w", uint32, 60, 78)},
                     .outputs = {filled("y", float32, 240)},
                     .grid = {60, 1, 1}});
+  bodies.push_back({.name = "structures_with_pointers_are_copied",
+                    .body = R"(
+threadgroup uint tile[64];
+struct Row { threadgroup uint* at; };
+uint i = thread_position_in_threadgroup.x;
+tile[i] = x[i];
+threadgroup_barrier(mem_flags::mem_threadgroup);
+Row a[4], b[4];
+for (uint k = 0; k < 4; ++k) a[k].at = tile + (i * 7 + k * 13) % 64;
+for (uint k = 0; k < 4; ++k) b[(k + i) & 3] = a[(x[k] + k) & 3];
+uint sum = 0;
+for (uint k = 0; k < 4; ++k) sum = sum * 31 + *b[(x[i] >> k) & 3].at;
+y[i] = sum;
+)",
+                    .inputs = {any_bits("x", uint32, 64, 79)},
+                    .outputs = {filled("y", uint32, 64)},
+                    .grid = {64, 1, 1},
+                    .threadgroup = {64, 1, 1}});
+  bodies.push_back({.name = "pointers_that_are_null",
+                    .body = R"(
+threadgroup uint tile[64];
+uint i = thread_position_in_threadgroup.x;
+tile[i] = x[i];
+threadgroup_barrier(mem_flags::mem_threadgroup);
+threadgroup uint* rows[4] = {};
+rows[x[i] & 3] = tile + (i ^ 1);
+threadgroup uint* found = rows[(x[i] >> 2) & 3];
+threadgroup uint* other = (x[i] & 16) ? tile : nullptr;
+y[i] = (found ? *found : 77u) + (other == nullptr ? 1000u : other[i]);
+)",
+                    .inputs = {any_bits("x", uint32, 64, 80)},
+                    .outputs = {filled("y", uint32, 64)},
+                    .grid = {64, 1, 1},
+                    .threadgroup = {64, 1, 1}});
+  bodies.push_back({.name = "pointers_into_two_variables_are_never_equal",
+                    .body = R"(
+threadgroup uint first[8];
+threadgroup uint second[8];
+uint i = thread_position_in_threadgroup.x;
+first[i & 7] = 1;
+second[i & 7] = 2;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+threadgroup uint* p = first + (x[i] & 7);
+threadgroup uint* q = second + (x[i] & 7);
+threadgroup uint* r = first + (i & 7);
+y[i] = (p == q ? 1u : 0u) + (p != q ? 2u : 0u) + (p == r ? 4u : 0u) + *p * 8 + *q * 64;
+)",
+                    .inputs = {any_bits("x", uint32, 32, 81)},
+                    .outputs = {filled("y", uint32, 32)},
+                    .grid = {32, 1, 1}});
+  bodies.push_back({.name = "numbers_at_any_byte",
+                    .body = R"(
+uint i = thread_position_in_grid.x;
+const device uchar* from = reinterpret_cast<const device uchar*>(x) + i * 9 + 1;
+device uchar* to = reinterpret_cast<device uchar*>(y) + i * 8;
+uint word;
+ushort part;
+__builtin_memcpy(&word, from, 4);
+__builtin_memcpy(&part, from + 5, 2);
+word = word * 3 + part;
+__builtin_memcpy(to + 1, &word, 4);
+__builtin_memcpy(to + 5, &part, 2);
+)",
+                    .inputs = {any_bits("x", uint8, 300, 82)},
+                    .outputs = {filled("y", uint8, 256)},
+                    .grid = {32, 1, 1}});
+  bodies.push_back({.name = "tables_of_bytes_with_backslashes",
+                    .body = R"(
+const uchar table[6] = {92, 92, 3, 52, 0, 92};
+uint i = thread_position_in_grid.x;
+y[i] = table[x[i] % 6] * 256u + table[i % 6];
+)",
+                    .inputs = {any_bits("x", uint32, 40, 83)},
+                    .outputs = {filled("y", uint32, 40)},
+                    .grid = {40, 1, 1}});
   return bodies;
 }
 

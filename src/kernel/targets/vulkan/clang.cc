@@ -129,8 +129,8 @@ Result<std::shared_ptr<const Clang>> Clang::find() {
                              "clang++-21", "clang++-22", "clang++"}) {
       candidates.push_back({name});
     }
-    candidates.push_back({"python-zig", "c++"});
-    candidates.push_back({"zig", "c++"});
+    candidates.push_back({"python-zig", "clang"});
+    candidates.push_back({"zig", "clang"});
   }
   Failure refused;
   for (std::vector<std::string>& candidate : candidates) {
@@ -157,7 +157,8 @@ Result<std::shared_ptr<const Clang>> Clang::find() {
 }
 
 std::string Clang::version() const {
-  return fmt::format("{}; {}", name_, fmt::join(kClangOptions, " "));
+  return fmt::format("{}; {}; {}", name_, fmt::join(command_.begin() + 1, command_.end(), " "),
+                     fmt::join(kClangOptions, " "));
 }
 
 Result<LlvmOutcome> Clang::to_llvm(const LlvmUnit& unit) const {

@@ -23,7 +23,7 @@ namespace holdfast::kernel {
 namespace {
 
 // Raised with every change of what the translator makes of the same text.
-constexpr int kTranslatorVersion = 1;
+constexpr int kTranslatorVersion = 2;
 
 constexpr DtypeNames kGlslTypeNames{"bool",     "int8_t", "uint8_t", "int16_t",  "uint16_t",
                                     "int",      "uint",   "int64_t", "uint64_t", "float16_t",

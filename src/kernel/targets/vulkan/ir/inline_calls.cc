@@ -8,7 +8,7 @@
 namespace holdfast::kernel::ir {
 namespace {
 
-constexpr size_t kMostInstructions = 2'000'000;
+constexpr size_t kMostInstructions = 200'000;
 
 class Inliner {
  public:

@@ -28,9 +28,7 @@ uint64_t integer_bytes(uint32_t bits) {
   return bytes;
 }
 
-}  // namespace
-
-uint64_t align_of(const Type& type) {
+uint64_t find_alignment(const Type& type) {
   switch (type.kind) {
     case TypeKind::nothing: return 1;
     case TypeKind::integer: return std::min<uint64_t>(integer_bytes(type.bits), 8);
@@ -46,16 +44,7 @@ uint64_t align_of(const Type& type) {
   return most;
 }
 
-uint64_t offset_of(const Type& structure, size_t field) {
-  uint64_t at = 0;
-  for (size_t i = 0;; ++i) {
-    if (!structure.packed) at = round_up(at, align_of(*structure.fields[i]));
-    if (i == field) return at;
-    at += size_of(*structure.fields[i]);
-  }
-}
-
-uint64_t size_of(const Type& type) {
+uint64_t find_size(const Type& type) {
   switch (type.kind) {
     case TypeKind::nothing: return 0;
     case TypeKind::integer: return integer_bytes(type.bits);
@@ -70,13 +59,30 @@ uint64_t size_of(const Type& type) {
   return round_up(offset_of(type, last) + size_of(*type.fields[last]), align_of(type));
 }
 
+}  // namespace
+
+uint64_t align_of(const Type& type) { return type.alignment; }
+uint64_t size_of(const Type& type) { return type.bytes; }
+
+uint64_t offset_of(const Type& structure, size_t field) {
+  uint64_t at = 0;
+  for (size_t i = 0;; ++i) {
+    if (!structure.packed) at = round_up(at, align_of(*structure.fields[i]));
+    if (i == field) return at;
+    at += size_of(*structure.fields[i]);
+  }
+}
+
 bool ends_block(Opcode op) noexcept { return op >= Opcode::jump; }
 
 const Type* Module::type(Type wanted) {
   for (const Type& known : types) {
     if (same(known, wanted)) return &known;
   }
-  return &types.emplace_back(std::move(wanted));
+  Type& made = types.emplace_back(std::move(wanted));
+  made.alignment = find_alignment(made);
+  made.bytes = find_size(made);
+  return &made;
 }
 
 void remove_unreachable(Function& function) {

@@ -21,6 +21,9 @@ struct Type {
   const Type* element = nullptr;      // of a vector or an array
   std::vector<const Type*> fields{};  // of a structure
   bool packed = false;                // a structure without gaps
+  // Filled in by Module::type().
+  uint64_t bytes = 0;
+  uint64_t alignment = 1;
 
   bool is(TypeKind k) const noexcept { return kind == k; }
   bool is_integer(uint32_t width) const noexcept {

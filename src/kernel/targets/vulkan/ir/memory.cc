@@ -274,6 +274,9 @@ class MemoryFinder {
       case Opcode::store:
         if (points(*value.operands[0])) {
           unite(content(node(value.operands[1])), node(value.operands[0]));
+        } else if (value.operands[0]->type->is_integer(64) && value.operands[0]->is(Opcode::load)) {
+          // Structures with pointers in them are copied as integers.
+          unite(content(node(value.operands[1])), content(node(value.operands[0]->operands[0])));
         }
         break;
       case Opcode::call:
@@ -323,6 +326,11 @@ class MemoryFinder {
       region.width = 4;
       region.unit = 1;
       nodes_[root(node(parameters_))].region = &region;
+    }
+    for (Node n = 0; n < nodes_.size(); ++n) {
+      if (root(n) != n || nodes_[n].content == kNone) continue;
+      Region* inside = nodes_[root(nodes_[n].content)].region;
+      if (inside != nullptr) inside->null = 0;
     }
     return make_mixed_regions();
   }
@@ -503,7 +511,7 @@ class MemoryFinder {
     for (Region& region : result_.regions_) {
       if (region.storage == Storage::parameters || region.storage == Storage::mixed) continue;
       region.width = std::bit_floor(std::max<uint64_t>(region.width, 1));
-      uint64_t at = 0;
+      uint64_t at = region.null == 0 ? 16 : 0;
       for (Region::Object& object : region.objects) {
         at = round_up<uint64_t>(at, 16);
         object.offset = at;

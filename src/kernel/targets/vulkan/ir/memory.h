@@ -40,6 +40,9 @@ struct Region {
   uint64_t unit = 0;              // divides every step of a pointer, and is a power of two
   const Type* element = nullptr;  // where all accesses have it; null: several
   bool is_accessed = false;
+  // What no pointer into it is. Zero where pointers into it are kept in memory, which may have been
+  // filled with zeros: nothing lies at its begin then.
+  uint32_t null = ~uint32_t{0};
   bool has_types = false;                // several
   std::vector<const Region*> members{};  // of a mixed one; null: device memory
   uint32_t tag = 0;                      // in pointers of mixed regions; device memory has 0

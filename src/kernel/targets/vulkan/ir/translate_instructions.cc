@@ -326,6 +326,13 @@ void Translator::compare_pointers(const Value& value) {
   Id first = use_pointer(a, of_a);
   Id second = use_pointer(b, of_b);
   const bool same = of_a == of_b;
+  const auto is_mixed = [](const Region* r) {
+    return r != nullptr && r->storage == Storage::mixed;
+  };
+  if (!same && !is_mixed(of_a) && !is_mixed(of_b)) {
+    // Pointers into two variables are never equal; which is smaller, nobody can say.
+    return define(value, spirv_.truth(value.predicate == Predicate::ne));
+  }
   if (!same) {
     first = as_mixed(first, of_a);
     second = as_mixed(second, of_b);
@@ -446,6 +453,10 @@ void Translator::element(const Value& value) {
       return define(value, Parts(begin, begin + static_cast<ptrdiff_t>(count)));
     }
     case Opcode::insertvalue: {
+      if (value.operands[1]->type->is(TypeKind::pointer) &&
+          !is_device(memory_.region_of(value.operands[1]))) {
+        refuse("it returns a pointer to a variable as part of a structure");
+      }
       const auto [at, count] = part_of(*value.type, value.indices);
       const Parts inserted = use(value.operands[1]);
       for (size_t i = 0; i < count; ++i) parts[at + i] = inserted[i];

@@ -12,6 +12,9 @@ namespace {
 // More is written as a loop by nobody: such a copy is an array that is initialized.
 constexpr uint64_t kMostChunks = 16'384;
 
+// Of one constant: an instruction has fewer than 2^16 words.
+constexpr uint64_t kMostTableParts = 65'000;
+
 spv::StorageClass storage_class(Storage storage) {
   switch (storage) {
     case Storage::threadgroup: return spv::StorageClass::Workgroup;
@@ -71,7 +74,7 @@ Translator::Id Translator::initial_of(const Region& region, Id element, uint64_t
     return object.initial != nullptr && object.initial->kind != ValueKind::undefined;
   };
   if (std::ranges::none_of(region.objects, is_set)) return 0;
-  if (count > kMostChunks) refuse("it has a table of constants that is too large for Vulkan");
+  if (count > kMostTableParts) refuse("it has a table of constants that is too large for Vulkan");
   std::vector<uint8_t> bytes(region.size);
   for (const Region::Object& object : region.objects) {
     if (!is_set(object)) continue;
@@ -124,7 +127,10 @@ Translator::Id Translator::as_mixed(Id pointer, const Region* from) {
   const Id wide = spirv_.integer(64);
   const Id bytes =
       make(spv::Op::OpIMul, wide, {convert(pointer, 32, 64, false), spirv_.u64(from->unit)});
-  return make(spv::Op::OpBitwiseOr, wide, {bytes, spirv_.u64(uint64_t{from->tag} << kTagShift)});
+  const Id tagged =
+      make(spv::Op::OpBitwiseOr, wide, {bytes, spirv_.u64(uint64_t{from->tag} << kTagShift)});
+  const Id is_null = make(spv::Op::OpIEqual, spirv_.boolean(), {pointer, spirv_.u32(from->null)});
+  return make(spv::Op::OpSelect, wide, {is_null, spirv_.u64(0), tagged});
 }
 
 void Translator::each_member(Id pointer, const Region& mixed,
@@ -241,6 +247,25 @@ Translator::Id Translator::load_number(Id pointer, const Region* region, const T
     });
     return make(spv::Op::OpLoad, type_of(type), {variable});
   }
+  if (is_device(region) && align < size) {
+    // Vulkan reads no number that is not aligned to its own size.
+    const auto step = static_cast<uint32_t>(align * 8);
+    const auto bits = static_cast<uint32_t>(size * 8);
+    const Id whole = spirv_.integer(bits);
+    Id result = 0;
+    for (uint64_t at = 0; at < size; at += align) {
+      Id part = load_number(moved(pointer, region, static_cast<int64_t>(at)), region,
+                            *module_.integer(step), align, is_volatile);
+      part = convert(part, step, bits, false);
+      if (at == 0) {
+        result = part;
+        continue;
+      }
+      part = make(spv::Op::OpShiftLeftLogical, whole, {part, spirv_.constant(whole, at * 8, bits)});
+      result = make(spv::Op::OpBitwiseOr, whole, {result, part});
+    }
+    return from_bits(result, type);
+  }
   if (is_device(region)) {
     if (size == 1) spirv_.need(spv::Capability::StorageBuffer8BitAccess);
     if (size == 2) spirv_.need(spv::Capability::StorageBuffer16BitAccess);
@@ -300,6 +325,20 @@ void Translator::store_number(Id pointer, const Region* region, const Type& type
       if (member != nullptr && member->storage == Storage::parameters) return;
       store_number(at, member, type, value, align, is_volatile);
     });
+    return;
+  }
+  if (is_device(region) && align < size) {
+    const auto step = static_cast<uint32_t>(align * 8);
+    const auto bits = static_cast<uint32_t>(size * 8);
+    const Id whole = spirv_.integer(bits);
+    const Id all = to_bits(value, type);
+    for (uint64_t at = 0; at < size; at += align) {
+      const Id above = at == 0 ? all
+                               : make(spv::Op::OpShiftRightLogical, whole,
+                                      {all, spirv_.constant(whole, at * 8, bits)});
+      store_number(moved(pointer, region, static_cast<int64_t>(at)), region, *module_.integer(step),
+                   convert(above, bits, step, false), align, is_volatile);
+    }
     return;
   }
   if (is_device(region)) {

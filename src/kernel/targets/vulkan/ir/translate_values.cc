@@ -148,7 +148,7 @@ Translator::Id Translator::use_one(const Value* value) {
 
 Translator::Id Translator::use_pointer(const Value* value, const Region* region) {
   if (value->kind == ValueKind::zero || value->kind == ValueKind::undefined) {
-    return is_wide(region) ? spirv_.u64(0) : spirv_.u32(~uint32_t{0});
+    return is_wide(region) ? spirv_.u64(0) : spirv_.u32(region->null);
   }
   const Id own = use_one(value);
   if (region == nullptr || region->storage != Storage::mixed) return own;
