@@ -5,6 +5,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 namespace hk = holdfast::kernel;
@@ -17,12 +18,28 @@ void require(bool holds, const char* what) {
   std::_Exit(1);
 }
 
+struct Remover {
+  std::filesystem::path path;
+  ~Remover() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path, ignored);
+  }
+};
+
 }  // namespace
 
 int main() {
   const auto usual = hk::CppCompiler::find();
   require(static_cast<bool>(usual), "there is a compiler here");
-  setenv("PATH", "/nowhere", 1);
+  // A PATH that leads to what g++ itself runs, and to no compiler.
+  char folder[] = "/tmp/holdfast-added-XXXXXX";
+  require(mkdtemp(folder) != nullptr, "there is room for a folder");
+  const std::filesystem::path path = folder;
+  for (const char* tool : {"as", "ld"}) {
+    std::filesystem::create_symlink(std::filesystem::path("/usr/bin") / tool, path / tool);
+  }
+  const Remover remover{path};
+  setenv("PATH", folder, 1);
   unsetenv("CXX");
   const auto none = hk::CppCompiler::find();
   require(!none && none.failure().code() == holdfast::ErrorCode::environment,
