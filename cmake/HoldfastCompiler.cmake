@@ -35,8 +35,9 @@ function(holdfast_sanitize target)
     target_compile_options(${target} PRIVATE -fsanitize=${HOLDFAST_SANITIZE} -fno-sanitize-recover=all
       -fno-omit-frame-pointer)
     if(HOLDFAST_SANITIZE MATCHES "undefined" AND NOT HOLDFAST_SANITIZE_ALL)
-      # They double the time that compiling takes, and AddressSanitizer stops at most of what they find.
-      target_compile_options(${target} PRIVATE -fno-sanitize=null,object-size,vptr)
+      # They triple the time that compiling takes, and AddressSanitizer stops at most of what they find.
+      target_compile_options(${target} PRIVATE
+        -fno-sanitize=null,object-size,vptr,alignment,pointer-overflow)
     endif()
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       # The flow analysis behind it is not reliable on instrumented code.
@@ -51,6 +52,11 @@ file(CREATE_LINK "${PROJECT_SOURCE_DIR}/src" "${PROJECT_BINARY_DIR}/include/hold
 
 if(HOLDFAST_JOIN)
   include_directories("${PROJECT_SOURCE_DIR}")
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    # GCC looks for garbage from 128 MiB on, again and again: a seventh of the time that joined sources
+    # take (array tests: 20.2 s against 17.2), for a fifth of the memory (1.1 GB against 1.3).
+    add_compile_options("SHELL:--param ggc-min-heapsize=1048576")
+  endif()
 endif()
 
 function(holdfast_set_warnings target)
@@ -105,7 +111,8 @@ endfunction()
 function(holdfast_add_c_program target)
   add_executable(${target} ${ARGN})
   set_target_properties(${target} PROPERTIES C_STANDARD 99 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpedantic -Wshadow
+    $<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>)
   if(HOLDFAST_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()

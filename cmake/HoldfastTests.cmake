@@ -25,9 +25,15 @@ if(nvrtc_dir)
 else()
   message(STATUS "No NVRTC found: tests of CUDA text are skipped")
 endif()
+# zig, which has a clang of its own: where nightly fetched it.
+if(EXISTS "${PROJECT_SOURCE_DIR}/build/ziglang/ziglang/zig")
+  list(APPEND holdfast_test_environment
+    "HOLDFAST_TEST_ZIG=${PROJECT_SOURCE_DIR}/build/ziglang/ziglang/zig")
+endif()
 # The stub of NVIDIA's driver: the CUDA device runs on it where there is no GPU.
 file(GLOB stub_cuda_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/src/testing/stub_cuda/*.cc")
 set(stub_cuda_exports "${PROJECT_SOURCE_DIR}/src/testing/stub_cuda/exports.map")
+holdfast_join(stub_cuda_sources holdfast_stub_cuda ${stub_cuda_sources})
 add_library(holdfast_stub_cuda SHARED ${stub_cuda_sources})
 target_link_libraries(holdfast_stub_cuda PRIVATE holdfast_base)
 # What it has of the base library is its own: its threads are real ones where a test simulates.
@@ -76,9 +82,16 @@ endif()
 
 # Tests are many and short-lived: compiling them dominates, so they are not optimized.
 set(holdfast_test_options -O0)
+# holdfast_compile_as_test(<target>): not optimized, and with the headers that tests have precompiled.
+function(holdfast_compile_as_test target)
+  target_compile_options(${target} PRIVATE ${holdfast_test_options})
+  # What GoogleTest defines: precompiled headers are for one set of definitions.
+  target_link_libraries(${target} PRIVATE GTest::gtest GTest::gmock)
+  holdfast_precompile(${target} TEST)
+endfunction()
+
 if(TARGET holdfast_testing)
-  target_compile_options(holdfast_testing PRIVATE ${holdfast_test_options})
-  holdfast_precompile(holdfast_testing TEST)
+  holdfast_compile_as_test(holdfast_testing)
 endif()
 
 # Sanitizers run the programs whose bytes they have not passed before: see tools/ci/once.
@@ -157,12 +170,11 @@ function(holdfast_add_test target library)
   if(HOLDFAST_MUTANTS)
     target_sources(${target} PRIVATE "${PROJECT_SOURCE_DIR}/tools/mutants/record.cc")
   endif()
-  target_compile_options(${target} PRIVATE ${holdfast_test_options})
   target_link_libraries(${target} PRIVATE ${library} GTest::gtest_main GTest::gmock)
   if(TARGET holdfast_testing)
     target_link_libraries(${target} PRIVATE holdfast_testing)
   endif()
-  holdfast_precompile(${target} TEST)
+  holdfast_compile_as_test(${target})
   holdfast_add_shards(${target} "${holdfast_left_out}")
   if(HOLDFAST_SANITIZE)
     return()
@@ -193,6 +205,7 @@ holdfast_add_test(holdfast_runtime_test holdfast_runtime ${runtime_tests})
 # The other processes of tests that need several.
 holdfast_add_program(holdfast_kernel_child "${PROJECT_SOURCE_DIR}/tests/kernel_child/main.cc")
 target_link_libraries(holdfast_kernel_child PRIVATE holdfast_array)
+holdfast_compile_as_test(holdfast_kernel_child)
 holdfast_sources(kernel_tests TEST src/kernel)
 holdfast_add_test(holdfast_kernel_test holdfast_kernel ${kernel_tests})
 target_link_libraries(holdfast_kernel_test PRIVATE SPIRV-Tools-static)
@@ -278,6 +291,15 @@ if(NOT HOLDFAST_SANITIZE)
     "RuntimeScenario.*vulkan*:*VulkanHazards*-*nightly*" nightly ${queue_submit_environment})
   holdfast_add_layers_test(queue_submit_random_programs holdfast_scenarios
     "RandomPrograms*vulkan*-*nightly*" nightly ${queue_submit_environment})
+  # Kernels with bodies, of which the layers see modules, sizes and order, and no address.
+  set(layered_bodies HOLDFAST_TEST_BODIES=vulkan HOLDFAST_DEVICE=vulkan)
+  holdfast_add_layers_test(some_bodies holdfast_kernel_test
+    "BodiesOnVulkan.agree_with_the_cpu/row_sums*:BodiesOnVulkan.agree_with_the_cpu/grid_of_three*" quick
+    ${layered_bodies})
+  holdfast_add_layers_test(bodies holdfast_kernel_test
+    "Language*:KernelScenario*_plain:BodiesOnVulkan*:MemoryModel*-*nightly*" nightly ${layered_bodies})
+  holdfast_add_layers_test(array_scenarios holdfast_array_test "Scenario.*_plain-*nightly*" nightly
+    ${layered_bodies})
 endif()
 
 # Kernels with bodies on Vulkan: the language, the scenarios and the operations of other tests. What
@@ -315,6 +337,7 @@ foreach(source IN LISTS program_sources)
   cmake_path(GET source STEM name)
   holdfast_add_program(holdfast_program_${name} "${source}")
   target_link_libraries(holdfast_program_${name} PRIVATE holdfast_array)
+  holdfast_compile_as_test(holdfast_program_${name})
   if(HOLDFAST_SANITIZE)
     target_sources(holdfast_program_${name} PRIVATE
       "${PROJECT_SOURCE_DIR}/tests/sanitizers/keep_modules_loaded.cc")
@@ -341,12 +364,15 @@ file(GLOB c_tests CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/c/*.c")
 list(FILTER c_tests EXCLUDE REGEX "/(at_exit|forked)\\.c$")
 holdfast_add_c_program(holdfast_c_test ${c_tests})
 target_link_libraries(holdfast_c_test PRIVATE m)
-if(HOLDFAST_SANITIZE)
-  target_sources(holdfast_c_test PRIVATE "${PROJECT_SOURCE_DIR}/tests/sanitizers/keep_modules_loaded.cc")
-endif()
 foreach(name at_exit forked)
   holdfast_add_c_program(holdfast_c_${name} "${PROJECT_SOURCE_DIR}/tests/c/${name}.c")
 endforeach()
+if(HOLDFAST_SANITIZE)
+  foreach(name test at_exit forked)
+    target_sources(holdfast_c_${name} PRIVATE
+      "${PROJECT_SOURCE_DIR}/tests/sanitizers/keep_modules_loaded.cc")
+  endforeach()
+endif()
 set(c_test_arguments "")
 if(HOLDFAST_SANITIZE AND NOT HOLDFAST_SANITIZE_ALL)
   set(c_test_arguments -ops)

@@ -6,6 +6,7 @@
 
 FILEs are relative to the root; one per line on standard input where none is named. A file that passed
 before with the same content, its headers and tools included, is not checked again (tools/ci/stamp.py).
+For thread-safety, files are checked several at a time, as one source: headers are read once for all.
 A file that was not checked when N seconds were over is named, and the check fails.
 """
 import argparse
@@ -122,6 +123,22 @@ def command_for(check: str, file: str, arguments, database: pathlib.Path):
             "-Werror"]
 
 
+# How many files are one source; more gain little.
+TOGETHER = 10
+
+
+def batches(check: str, files, database):
+    """The files in lists; those of one list have the same arguments."""
+    if check == "tidy":
+        return [[file] for file in files]
+    by_arguments = {}
+    for file in files:
+        others = tuple(a for a in database[file] if a != str(ROOT / file))
+        by_arguments.setdefault(others, []).append(file)
+    return [group[i:i + TOGETHER] for group in by_arguments.values()
+            for i in range(0, len(group), TOGETHER)]
+
+
 OFFENCE = """
 #include "holdfast/base/sync/mutex.h"
 struct Counter {
@@ -190,8 +207,24 @@ def main() -> int:
                  if not line.endswith(("warnings generated.", "warning generated."))]
         print(f"  {file}: FAILED\n" + "\n".join(lines), flush=True)
 
+    def pass_together(batch) -> bool:
+        others = [a for a in database[batch[0]] if a != str(ROOT / batch[0])]
+        run = subprocess.run(
+            [*command_for(options.check, "", others, folder), "-x", "c++", "-"], cwd=BUILD,
+            capture_output=True, text=True, check=False,
+            input="".join(f'#include "{ROOT / file}"\n' for file in batch))
+        return run.returncode == 0
+
+    def check_batch(batch) -> None:
+        if len(batch) > 1 and (deadline is None or time.monotonic() < deadline) and pass_together(batch):
+            for file in batch:
+                stamp.put(stamps[file])
+            return
+        for file in batch:  # which one fails, and with what
+            check(file)
+
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count() or 2) as pool:
-        list(pool.map(check, todo))
+        list(pool.map(check_batch, batches(options.check, todo, database)))
     for file in late:
         print(f"  out of time, not checked: {file}")
     if failed or late:
