@@ -10,7 +10,7 @@ namespace holdfast {
 #ifdef HOLDFAST_ABLATIONS
 
 namespace internal {
-std::atomic<uint32_t> ablation_bits{0};
+std::atomic<uint64_t> ablation_bits{0};
 }
 
 std::string_view ablation_token(Ablation ablation) {
@@ -43,6 +43,11 @@ std::string_view ablation_token(Ablation ablation) {
     case Ablation::key_without_lengths: return "key-without-lengths";
     case Ablation::scratch_not_held: return "scratch-not-held";
     case Ablation::donated_while_seen: return "donated-while-seen";
+    case Ablation::program_by_address: return "program-by-address";
+    case Ablation::program_key_without_shape: return "program-key-without-shape";
+    case Ablation::program_keeps_first_state: return "program-keeps-first-state";
+    case Ablation::arena_shared_by_replays: return "arena-shared-by-replays";
+    case Ablation::arena_freed_after_first_reader: return "arena-freed-after-first-reader";
     case Ablation::graph_reused_in_flight: return "graph-reused-in-flight";
     case Ablation::graph_keeps_stale_parameters: return "graph-keeps-stale-parameters";
     case Ablation::graph_key_without_kernels: return "graph-key-without-kernels";
@@ -51,7 +56,7 @@ std::string_view ablation_token(Ablation ablation) {
 }
 
 ScopedAblation::ScopedAblation(Ablation ablation)
-    : before_(internal::ablation_bits.fetch_or(1U << static_cast<unsigned>(ablation))) {}
+    : before_(internal::ablation_bits.fetch_or(uint64_t{1} << static_cast<unsigned>(ablation))) {}
 ScopedAblation::~ScopedAblation() { internal::ablation_bits.store(before_); }
 
 void read_safety_overrides() {
@@ -62,7 +67,7 @@ void read_safety_overrides() {
       const std::string_view token = ablation_token(static_cast<Ablation>(i));
       tokens += fmt::format("{}{}", i == 0 ? "" : ", ", token);
       if (token != word) continue;
-      internal::ablation_bits.fetch_or(1U << i);
+      internal::ablation_bits.fetch_or(uint64_t{1} << i);
       known = true;
     }
     if (!known) {

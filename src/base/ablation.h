@@ -47,6 +47,12 @@ enum class Ablation : unsigned {
   // Arrays
   scratch_not_held,    // what an operation works in is not held
   donated_while_seen,  // a node takes its input's memory although others can see it
+  // Compiled functions
+  program_by_address,              // a program belongs to whatever function has that address
+  program_key_without_shape,       // arguments of any shape get the same program
+  program_keeps_first_state,       // replays use the state array of the first call
+  arena_shared_by_replays,         // replays in flight work in the same bytes
+  arena_freed_after_first_reader,  // bytes are given out again while another branch needs them
   // CUDA graphs
   graph_reused_in_flight,        // an executable is taken although its last list is in flight
   graph_keeps_stale_parameters,  // a node keeps the parameters that it had for the list before
@@ -55,18 +61,20 @@ enum class Ablation : unsigned {
 
 #ifdef HOLDFAST_ABLATIONS
 
-inline constexpr unsigned kAblationCount = 31;
+inline constexpr unsigned kAblationCount = 36;
 // From this one on they are of the kernel cache; src/kernel/cache/ablations_test.cc kills them.
 inline constexpr Ablation kFirstKernelAblation = Ablation::kernel_key_by_name;
 // And from this one on of arrays; src/array/scenarios/ablations_test.cc does.
 inline constexpr Ablation kFirstArrayAblation = Ablation::scratch_not_held;
+// And from this one on of compiled functions; src/array/scenarios/compile_ablations_test.cc does.
+inline constexpr Ablation kFirstCompileAblation = Ablation::program_by_address;
 // And from this one on of CUDA graphs; src/hal/cuda/cuda_graph_ablations_test.cc does.
 inline constexpr Ablation kFirstGraphAblation = Ablation::graph_reused_in_flight;
 // The kebab-case token of HOLDFAST_ABLATE.
 std::string_view ablation_token(Ablation ablation);
 
 namespace internal {
-extern std::atomic<uint32_t> ablation_bits;
+extern std::atomic<uint64_t> ablation_bits;
 }
 
 // Thread-safe; one relaxed load.
@@ -89,7 +97,7 @@ class ScopedAblation {
   ScopedAblation& operator=(const ScopedAblation&) = delete;
 
  private:
-  uint32_t before_;
+  uint64_t before_;
 };
 
 #else

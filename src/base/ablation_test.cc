@@ -37,7 +37,7 @@ class AblationSwitchTest : public AblationTest {
   }
 
  private:
-  uint32_t before_ = 0;
+  uint64_t before_ = 0;
 };
 
 TEST_F(AblationSwitchTest, every_token_switches_on_its_ablation_alone) {

@@ -68,6 +68,7 @@ const char* to_string(Topic topic) {
     case Topic::waits: return "waits";
     case Topic::shutdown: return "shutdown";
     case Topic::kernels: return "kernels";
+    case Topic::compile: return "compile";
   }
   return "unknown";
 }

@@ -10,8 +10,8 @@ namespace holdfast::logging {
 
 // Warnings reach the sink always. Notes belong to a topic and reach it only while that topic is
 // on (HOLDFAST_LOG, comma-separated; "all" is every topic).
-enum class Topic : unsigned { device, memory, waits, shutdown, kernels };
-inline constexpr unsigned kTopicCount = 5;
+enum class Topic : unsigned { device, memory, waits, shutdown, kernels, compile };
+inline constexpr unsigned kTopicCount = 6;
 const char* to_string(Topic topic);
 
 struct Message {

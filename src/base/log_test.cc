@@ -17,8 +17,8 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-constexpr Topic kTopics[] = {Topic::device, Topic::memory, Topic::waits, Topic::shutdown,
-                             Topic::kernels};
+constexpr Topic kTopics[] = {Topic::device,   Topic::memory,  Topic::waits,
+                             Topic::shutdown, Topic::kernels, Topic::compile};
 static_assert(std::size(kTopics) == kTopicCount);
 
 // Collects messages as "warning memory: text"; starts with all topics off.
@@ -83,8 +83,9 @@ TEST_F(LogTest, what_was_asked_for_arrives_whatever_topics_are_on) {
 
 TEST_F(LogTest, every_topic_has_a_name_of_its_own) {
   for (const Topic topic : kTopics) warn_text(topic, "x");
-  EXPECT_THAT(lines_, ElementsAre("warning device: x", "warning memory: x", "warning waits: x",
-                                  "warning shutdown: x", "warning kernels: x"));
+  EXPECT_THAT(lines_,
+              ElementsAre("warning device: x", "warning memory: x", "warning waits: x",
+                          "warning shutdown: x", "warning kernels: x", "warning compile: x"));
 }
 
 TEST_F(LogTest, a_sink_that_throws_is_reported_on_stderr_and_not_to_the_caller) {

@@ -10,7 +10,7 @@ size_t RangeSet::first_ending_at(Bytes offset) const noexcept {
   return static_cast<size_t>(found - ranges_.begin());
 }
 
-bool RangeSet::overlaps(ByteRange range) const noexcept {
+bool RangeSet::overlaps_any(ByteRange range) const noexcept {
   for (size_t i = first_ending_at(range.offset); i < ranges_.size(); ++i) {
     if (ranges_[i].offset >= range.end()) return false;
     if (ranges_[i].overlaps(range)) return true;
@@ -18,14 +18,12 @@ bool RangeSet::overlaps(ByteRange range) const noexcept {
   return false;
 }
 
-bool RangeSet::contains(ByteRange range) const noexcept {
-  if (range.empty()) return true;
+bool RangeSet::contains_in_one(ByteRange range) const noexcept {
   const size_t i = first_ending_at(range.end());
   return i < ranges_.size() && ranges_[i].contains(range);
 }
 
-void RangeSet::add(ByteRange range) {
-  if (range.empty()) return;
+void RangeSet::insert(ByteRange range) {
   const size_t first = first_ending_at(range.offset);
   size_t last = first;
   while (last < ranges_.size() && ranges_[last].offset <= range.end()) {

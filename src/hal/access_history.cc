@@ -97,6 +97,11 @@ Failure AccessHistory::conflict_failure(const Conflict& conflict, const std::str
 
 void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>& own,
                                ListWaits& waits, Extent extent) {
+  // A first access, after earlier lives of the same lane at most: nobody is to be waited for.
+  if (writers_.empty() && readers_.empty() && others_.is_of(own->lane())) {
+    (writes(access) ? writers_ : readers_).emplace_back(own, range);
+    return;
+  }
   const auto left_all_good = [this](const Entry& e) {
     return e.ticket->is_over() && !failure_of(e, kEverything);
   };
@@ -130,7 +135,7 @@ void AccessHistory::add_access(ByteRange range, Access access, const Ref<Ticket>
     if (mine != entries.end()) {
       mine->bytes.add(range);
     } else {
-      entries.push_back({own, RangeSet(range)});
+      entries.emplace_back(own, range);
     }
   };
   if (writes(access)) {
@@ -209,7 +214,7 @@ void AccessHistory::keep_in_order(const Ref<Ticket>& writer, const RangeSet& wri
   const auto mine = std::find_if(readers_.begin(), readers_.end(),
                                  [&](const Entry& e) { return e.ticket == writer; });
   RangeSet& bytes =
-      mine != readers_.end() ? mine->bytes : readers_.emplace_back(Entry{writer, {}}).bytes;
+      mine != readers_.end() ? mine->bytes : readers_.emplace_back(writer, ByteRange{}).bytes;
   for (const ByteRange& piece : written) {
     bytes.add(common(piece, range));
   }
@@ -240,6 +245,21 @@ void AccessHistory::add_to(Frontier& frontier) const {
   for (const Entry& writer : writers_) frontier.add(writer.ticket);
   for (const Entry& reader : readers_) frontier.add(reader.ticket);
   frontier.add(others_);
+}
+
+void AccessHistory::leave_to(Frontier& frontier) {
+  const bool one_list = writers_.size() + readers_.size() == 1;
+  if (!one_list) {
+    add_to(frontier);
+    return;
+  }
+  Entries& entries = writers_.empty() ? readers_ : writers_;
+  Ref<Ticket> only = std::move(entries.front().ticket);
+  entries.clear();
+  frontier = std::move(others_);
+  others_.clear();
+  frontier.prune();
+  frontier.add(std::move(only));
 }
 
 void AccessHistory::end_host_access(const HostAccess& access) {

@@ -80,6 +80,26 @@ TEST_F(AccessHistoryTest, a_writer_waits_for_nobody_of_its_own_lane) {
   EXPECT_THAT(add(kAll, Access::write, open(lane)), IsEmpty());
 }
 
+TEST_F(AccessHistoryTest, a_first_access_waits_for_earlier_lives_of_other_lanes_alone) {
+  const LaneId lane = LaneId::next();
+  const auto life = [&](LaneId of) {
+    auto ticket = open(of);
+    submit(ticket);
+    Frontier frontier;
+    frontier.add(ticket);
+    history_ = AccessHistory();
+    history_.set_earlier_life(std::move(frontier));
+    return ticket;
+  };
+  const auto of_the_lane = life(lane);
+  const auto first = open(lane);
+  EXPECT_THAT(add(kAll, Access::write, first), IsEmpty());
+  const Frontier both = history_.frontier();
+  EXPECT_THAT(std::vector(both.begin(), both.end()), AllOf(Contains(of_the_lane), Contains(first)));
+  const auto of_another = life(LaneId::next());
+  EXPECT_THAT(add(kAll, Access::read, open(lane)), ElementsAre(order(of_another)));
+}
+
 TEST_F(AccessHistoryTest, an_update_in_place_waits_for_data_of_writers_and_in_order_for_readers) {
   const auto writer = submitted(range(0, 50), Access::read_write);
   const auto reader = submitted(range(50, 50), Access::read);
@@ -246,6 +266,35 @@ TEST_F(AccessHistoryTest, its_frontier_has_every_list_that_is_not_over) {
   submitted(range(80, 10), Access::write)->mark_seen({});
   const Frontier all = history_.frontier();
   EXPECT_THAT(std::vector(all.begin(), all.end()), UnorderedElementsAre(writer, reader));
+}
+
+TEST_F(AccessHistoryTest, of_dead_memory_it_leaves_to_a_frontier_who_may_still_touch_it) {
+  const LaneId lane = LaneId::next();
+  const auto earlier = submitted(kAll, Access::write, lane);
+  const auto writer = open(lane);
+  const auto over = open();
+  over->mark_abandoned({});
+  const auto left = [&](const std::vector<Ref<Ticket>>& before,
+                        const std::vector<Ref<Ticket>>& users) {
+    AccessHistory history;
+    Frontier lives;
+    for (const auto& ticket : before) lives.add(ticket);
+    history.set_earlier_life(std::move(lives));
+    ListWaits waits;
+    for (const auto& ticket : users) history.add_access(kAll, Access::read, ticket, waits);
+    Frontier frontier;
+    history.leave_to(frontier);
+    return std::vector<Ref<Ticket>>(frontier.begin(), frontier.end());
+  };
+  EXPECT_THAT(left({}, {}), IsEmpty());
+  EXPECT_THAT(left({}, {writer}), ElementsAre(writer));
+  EXPECT_THAT(left({writer}, {writer}), ElementsAre(writer));
+  EXPECT_THAT(left({earlier}, {writer}), UnorderedElementsAre(earlier, writer));
+  EXPECT_THAT(left({earlier}, {}), ElementsAre(earlier));
+  EXPECT_THAT(left({over}, {writer}), ElementsAre(writer));
+  EXPECT_THAT(left({}, {over}), IsEmpty());
+  const auto other = open();
+  EXPECT_THAT(left({}, {writer, other}), UnorderedElementsAre(writer, other));
 }
 
 }  // namespace

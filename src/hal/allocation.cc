@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "holdfast/base/sync/recycled_memory.h"
+
 namespace holdfast::hal {
 
 const char* to_string(MemoryKind kind) {
@@ -39,6 +41,30 @@ Allocation::Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, vo
   set_probe(buffer_->probe());
   probe()->born(*this);
 }
+
+Allocation::Allocation(const Part& of, std::string&& name)
+    : Resource(of.buffer.device(), std::move(name),
+               of.buffer.probe() ? ResourceId::next() : next_id_of_thread()),
+      buffer_(&of.buffer),
+      range_(of.range),
+      range_tag_(of.range_tag),
+      site_(of.site),
+      seen_(Seen::yes),
+      history_(id()) {
+  count_first_user();
+  if (!buffer_->probe()) return;
+  set_probe(buffer_->probe());
+  probe()->born(*this);
+}
+
+Ref<Allocation> Allocation::make(const Part& of, std::string&& name) {
+  return Ref<Allocation>::adopt(new Allocation(of, std::move(name)));
+}
+
+Allocation::~Allocation() = default;
+
+void* Allocation::operator new(size_t bytes) { return RecycledMemory<Allocation>::take(bytes); }
+void Allocation::operator delete(void* block) noexcept { RecycledMemory<Allocation>::give(block); }
 
 Ref<Allocation> Allocation::whole(Ref<Buffer> buffer) {
   const ByteRange all{{}, buffer->size()};

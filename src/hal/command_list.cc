@@ -13,6 +13,7 @@
 #include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/rounding.h"
 #include "holdfast/base/sync/mutex.h"
+#include "holdfast/hal/command_fault.h"
 #include "holdfast/hal/program.h"
 #include "holdfast/hal/unheld.h"
 
@@ -37,15 +38,24 @@ uint64_t memory_of(const Binding& b) {
   return b.allocation == nullptr ? 0xff : static_cast<uint64_t>(b.allocation->buffer()->kind());
 }
 
-// Most are a few words, for which a call takes longer than the copy.
+// Most are a few words, for which a call takes longer than the copy: two words that may overlap.
 void copy_parameters(std::byte* to, std::span<const std::byte> from) {
-  constexpr size_t kWord = 4;
-  constexpr size_t kFew = 32;
-  size_t at = 0;
-  if (from.size() <= kFew) {
-    for (; at + kWord <= from.size(); at += kWord) std::memcpy(to + at, &from[at], kWord);
+  const auto copy_ends = [&]<typename Word>(Word) {
+    Word first;
+    Word last;
+    std::memcpy(&first, from.data(), sizeof first);
+    std::memcpy(&last, from.data() + from.size() - sizeof last, sizeof last);
+    std::memcpy(to, &first, sizeof first);
+    std::memcpy(to + from.size() - sizeof last, &last, sizeof last);
+  };
+  const size_t size = from.size();
+  if (size >= sizeof(uint32_t) && size <= 2 * sizeof(uint32_t)) {
+    copy_ends(uint32_t{});
+  } else if (size > sizeof(uint64_t) && size <= 2 * sizeof(uint64_t)) {
+    copy_ends(uint64_t{});
+  } else if (size > 0) {
+    std::memcpy(to, from.data(), size);
   }
-  if (at < from.size()) std::memcpy(to + at, &from[at], from.size() - at);
 }
 
 #ifdef HOLDFAST_ABLATIONS
@@ -104,6 +114,8 @@ CommandList::CommandList(CommandList&& other) noexcept
       natives_(std::move(other.natives_)),
       keeps_users_(other.keeps_users_),
       users_(std::move(other.users_)),
+      held_pipelines_(std::exchange(other.held_pipelines_, {})),
+      next_held_pipeline_(other.next_held_pipeline_),
       program_(std::exchange(other.program_, nullptr)),
       slots_(std::move(other.slots_)),
       replay_parameters_(std::move(other.replay_parameters_)) {}
@@ -123,134 +135,33 @@ CommandList::~CommandList() {
   }
 }
 
-std::string CommandList::describe() const {
-  return fmt::format("list '{}' (id {})", name_, id_.value);
-}
+std::string CommandList::describe() const { return checks().place(); }
 
 void CommandList::refuse_to_record() const {
   throw UsageError(fmt::format(
       "{} was submitted, moved from or abandoned, and records nothing any more", describe()));
 }
 
-std::string CommandList::where(const char* verb, std::string_view label) const {
-  return label.empty() ? fmt::format("{} in {}", verb, describe())
-                       : fmt::format("{} '{}' in {}", verb, label, describe());
+CommandChecks CommandList::checks() const noexcept {
+  return {device_, max_groups_, CommandChecks::Place{"list", name_, id_}};
 }
 
 void CommandList::check_bindings(std::span<const Binding> bindings, std::string_view label) const {
-  if (bindings.size() > kMaxBindings) {
-    throw UsageError(fmt::format("{}: {} bindings were given, and a command has at most {}",
-                                 where("a command", label), bindings.size(), kMaxBindings));
-  }
-  for (size_t i = 0; i < bindings.size(); ++i) {
-    const Binding& b = bindings[i];
-    if (b.allocation != nullptr && b.slot >= 0) {
-      throw UsageError(fmt::format("{}: binding {} names both {} and slot {}",
-                                   where("a command", label), i, b.allocation->describe(), b.slot));
-    }
-    if (b.allocation == nullptr) {
-      if (b.slot >= 0 && b.slot < kMaxSlots && b.range.fits_in(kMaxBytes)) continue;
-      if (b.slot >= 0) {
-        throw UsageError(
-            fmt::format("{}: binding {} asks for {} bytes from byte {} of slot {}; slots are "
-                        "numbered below {}, and a range must end within 64 bits",
-                        where("a command", label), i, b.range.length.value, b.range.offset.value,
-                        b.slot, kMaxSlots));
-      }
-      throw UsageError(fmt::format("{}: binding {} names no allocation (was its Ref moved from?)",
-                                   where("a command", label), i));
-    }
-    if (b.allocation->device() != device_) {
-      throw UsageError(fmt::format("{}: binding {}, {}, belongs to another device",
-                                   where("a command", label), i, b.allocation->describe()));
-    }
-    if (!b.range.fits_in(b.allocation->size())) {
-      throw UsageError(
-          fmt::format("{}: binding {} asks for {} bytes from byte {} of {}, which has {} "
-                      "bytes",
-                      where("a command", label), i, b.range.length.value, b.range.offset.value,
-                      b.allocation->describe(), b.allocation->size().value));
-    }
-  }
+  checks().bindings(bindings, label);
 }
 
 void CommandList::check_dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
                                  const Parameters& parameters, const Groups& groups,
                                  std::string_view label) const {
-  if (!pipeline) {
-    throw UsageError(fmt::format("{}: no kernel was given (was its Ref moved from?)",
-                                 where("a dispatch", label)));
-  }
-  if (pipeline->device() != device_) {
-    throw UsageError(fmt::format("{}: {} belongs to another device", where("a dispatch", label),
-                                 pipeline->describe()));
-  }
-  const uint64_t bytes =
-      parameters.from_replay ? parameters.replay_range.length.value : parameters.bytes.size();
-  if (parameters.from_replay && !parameters.replay_range.fits_in(kMaxBytes)) {
-    throw UsageError(
-        fmt::format("{}: {} is to take {} bytes from byte {} of a replay's parameters, which "
-                    "ends beyond 64 bits",
-                    where("a dispatch", label), pipeline->describe(), bytes,
-                    parameters.replay_range.offset.value));
-  }
-  if (bytes > kMaxParameterBytes.value) {
-    throw UsageError(fmt::format("{}: {} bytes of parameters were given to {}, and the limit is {}",
-                                 where("a dispatch", label), bytes, pipeline->describe(),
-                                 kMaxParameterBytes.value));
-  }
-  if (bytes != pipeline->parameter_bytes().value || bindings.size() != pipeline->bindings()) {
-    throw UsageError(
-        fmt::format("{}: {} takes {} bindings and {} bytes of parameters; it was given "
-                    "{} and {}",
-                    where("a dispatch", label), pipeline->describe(), pipeline->bindings(),
-                    pipeline->parameter_bytes().value, bindings.size(), bytes));
-  }
-  if (groups.x > max_groups_.x || groups.y > max_groups_.y || groups.z > max_groups_.z) {
-    throw UsageError(
-        fmt::format("{}: a grid of {}x{}x{} groups was given to {}, and the device's "
-                    "limit is {}x{}x{}",
-                    where("a dispatch", label), groups.x, groups.y, groups.z, pipeline->describe(),
-                    max_groups_.x, max_groups_.y, max_groups_.z));
-  }
-  check_bindings(bindings, label);
-  const BindingLimits& limits = pipeline->binding_limits();
-  for (size_t i = 0; i < bindings.size(); ++i) {
-    const Binding& b = bindings[i];
-    // A slot's own offset is known, and checked, when it is bound.
-    const Bytes offset = b.range.offset + (b.allocation ? b.allocation->offset() : Bytes{});
-    const bool aligned = (offset.value & (limits.alignment.value - 1)) == 0;
-    if (aligned && b.range.length <= limits.length) continue;
-    throw UsageError(
-        b.range.length > limits.length
-            ? fmt::format(
-                  "{}: binding {} of {} is {} long, and this device's kernels reach at most "
-                  "{} through one binding; bind parts of it",
-                  where("a dispatch", label), i, pipeline->describe(), to_string(b.range.length),
-                  to_string(limits.length))
-            : fmt::format(
-                  "{}: binding {} of {} begins at byte {} of its buffer, and on this device "
-                  "that must be a multiple of {}",
-                  where("a dispatch", label), i, pipeline->describe(), offset.value,
-                  limits.alignment.value));
+  const CommandFault fault =
+      fault_of_dispatch(pipeline.get(), bindings, parameters, groups, device_, max_groups_);
+  if (fault) [[unlikely]] {
+    checks().refuse(fault, pipeline, bindings, parameters, groups, label);
   }
 }
 
 void CommandList::check_copy(const Binding& from, const Binding& to, std::string_view label) const {
-  check_bindings(std::array{from, to}, label);
-  if (from.range.length != to.range.length) {
-    throw UsageError(fmt::format("{}: {} bytes cannot be copied to a range of {}",
-                                 where("a copy", label), from.range.length.value,
-                                 to.range.length.value));
-  }
-  const bool same = from.allocation == to.allocation && from.slot == to.slot;
-  if (same && from.range.overlaps(to.range)) {
-    throw UsageError(
-        fmt::format("{}: source and destination overlap in {}; copy through a third range",
-                    where("a copy", label),
-                    from.allocation != nullptr ? from.allocation->describe()
-                                               : fmt::format("slot {}", from.slot)));
-  }
+  checks().copy(from, to, label);
 }
 
 size_t CommandList::index_of(const Command& command) const noexcept {
@@ -262,7 +173,7 @@ size_t CommandList::index_of(const Command& command) const noexcept {
   return index;
 }
 
-void CommandList::add_to_shape(uint64_t word) noexcept {
+inline void CommandList::add_to_shape(uint64_t word) noexcept {
   shape_hash_ = (shape_hash_ ^ word) * 0x9e3779b97f4a7c15U;
   shape_hash_ ^= shape_hash_ >> 32;
 }
@@ -283,22 +194,21 @@ void CommandList::reserve(size_t commands, size_t bindings, size_t parameter_and
   storage_.holds.reserve(commands + bindings);
 }
 
-std::byte* CommandList::grow(size_t bytes) {
-  make_room(bytes);
-  std::byte* at = storage_.bytes.get() + used_;
+inline Command& CommandList::begin_record(CommandKind kind, size_t bytes) {
+  if (used_ + bytes > storage_.capacity) [[unlikely]] {
+    make_room(bytes);
+  }
+  Command& command = *new (storage_.bytes.get() + used_) Command;
   used_ += bytes;
-  return at;
-}
-
-Command& CommandList::begin_record(CommandKind kind, size_t bytes) {
-  Command& command = *new (grow(bytes)) Command;
   command.kind = kind;
   command.record_bytes = static_cast<uint32_t>(bytes);
   return command;
 }
 
-Command& CommandList::append(CommandKind kind, std::span<const Binding> bindings,
-                             std::span<const std::byte> parameters, const std::string_view& label) {
+// Inline in what records a dispatch, so that the command is written once.
+[[gnu::always_inline]] inline Command& CommandList::append_here(
+    CommandKind kind, std::span<const Binding> bindings, std::span<const std::byte> parameters,
+    std::string_view label) {
   check_open();
   storage_.holds.reserve(bindings.size() + 1);
   const size_t label_bytes = std::min<size_t>(label.size(), 1024);
@@ -309,44 +219,88 @@ Command& CommandList::append(CommandKind kind, std::span<const Binding> bindings
   command.label_bytes = static_cast<uint16_t>(label_bytes);
   command.parameter_bytes = static_cast<uint32_t>(parameters.size());
   auto* at = reinterpret_cast<std::byte*>(&command + 1);
+  const bool holds_all = !any_ablated();
+  int32_t slots = -1;  // negative unless one is bound
   for (const Binding& b : bindings) {
-    auto& bound = *new (at) BoundRange{b.allocation, {}, b.range, b.slot, b.access};
-    needs_replay_ = needs_replay_ || b.slot >= 0;
-    if (b.allocation != nullptr) {
-      bound.id = b.allocation->id();
-      if (!is_left_unheld(b)) hold(*b.allocation);
-      if (keeps_users_) users_.emplace_back(b.allocation);
-    }
+    const ResourceId id = b.allocation != nullptr ? b.allocation->id() : ResourceId{};
+    new (at) BoundRange{b.allocation, id, b.range, b.slot, b.access};
+    if (b.allocation != nullptr && (holds_all || !is_left_unheld(b))) hold(*b.allocation);
+    slots &= b.slot;
     at += sizeof(BoundRange);
+  }
+  if (slots >= 0) needs_replay_ = true;
+  if (keeps_users_) [[unlikely]] {
+    for (const Binding& b : bindings) {
+      if (b.allocation != nullptr) users_.emplace_back(b.allocation);
+    }
   }
   copy_parameters(at, parameters);
   if (label_bytes > 0) std::memcpy(at + parameters.size(), label.data(), label_bytes);
+  return command;
+}
+
+Command& CommandList::append(CommandKind kind, std::span<const Binding> bindings,
+                             std::span<const std::byte> parameters, std::string_view label) {
+  Command& command = append_here(kind, bindings, parameters, label);
   if (!command.is_mark()) ++command_count_;
   return command;
+}
+
+[[gnu::always_inline]] inline void CommandList::record_dispatch(const Ref<Pipeline>& pipeline,
+                                                                std::span<const Binding> bindings,
+                                                                const Parameters& parameters,
+                                                                const Groups& groups,
+                                                                std::string_view label) {
+  std::span<const std::byte> recorded = parameters.bytes;
+  if (parameters.from_replay) recorded = std::as_bytes(std::span(&parameters.replay_range, 1));
+  Command& command = append_here(CommandKind::dispatch, bindings, recorded, label);
+  ++command_count_;
+  command.pipeline = pipeline.get();
+  command.pipeline_id = pipeline->id();
+  command.groups = groups;
+  if (parameters.from_replay) {
+    command.parameters_from_replay = true;
+    needs_replay_ = true;
+  }
+  const bool any = any_ablated();
+  if (groups.x != 0 && groups.y != 0 && groups.z != 0) {
+    const bool nameless = any && ablated(Ablation::graph_key_without_kernels);
+    add_to_shape(shape_word(CommandKind::dispatch, nameless ? 0 : pipeline->id().value));
+  }
+  const bool left_unheld =
+      any && (ablated(Ablation::pipelines_not_held) || ablated(Ablation::evicted_in_flight) ||
+              ablated(Ablation::kernel_key_clear_on_mismatch));
+  if (!left_unheld) hold_pipeline(*pipeline);
+#ifdef HOLDFAST_ABLATIONS
+  if (any && ablated(Ablation::shared_parameter_slot) && !parameters.from_replay) {
+    command.shared_parameters = share_parameters(*pipeline, parameters.bytes);
+  }
+#endif
+}
+
+void CommandList::dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
+                           const Parameters& parameters, const Groups& groups,
+                           std::string_view label) {
+  const CommandFault fault =
+      fault_of_dispatch(pipeline.get(), bindings, parameters, groups, device_, max_groups_);
+  if (fault) [[unlikely]] {
+    checks().refuse(fault, pipeline, bindings, parameters, groups, label);
+  }
+  record_dispatch(pipeline, bindings, parameters, groups, label);
 }
 
 void CommandList::dispatch_checked(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
                                    const Parameters& parameters, const Groups& groups,
                                    const std::string_view& label) {
-  Command& command = append(CommandKind::dispatch, bindings, parameters.bytes, label);
-  command.pipeline = pipeline.get();
-  command.pipeline_id = pipeline->id();
-  command.groups = groups;
-  command.parameters_from_replay = parameters.from_replay;
-  command.replay_parameters = parameters.replay_range;
-  needs_replay_ = needs_replay_ || parameters.from_replay;
-  if (!command.is_idle()) {
-    const bool nameless = ablated(Ablation::graph_key_without_kernels);
-    add_to_shape(shape_word(CommandKind::dispatch, nameless ? 0 : command.pipeline_id.value));
+  record_dispatch(pipeline, bindings, parameters, groups, label);
+}
+
+void CommandList::hold_pipeline(const Pipeline& pipeline) {
+  for (const Pipeline* held : held_pipelines_) {
+    if (held == &pipeline) return;
   }
-  const bool trusts_cache =
-      ablated(Ablation::evicted_in_flight) || ablated(Ablation::kernel_key_clear_on_mismatch);
-  if (!ablated(Ablation::pipelines_not_held) && !trusts_cache) hold(*pipeline);
-#ifdef HOLDFAST_ABLATIONS
-  if (ablated(Ablation::shared_parameter_slot)) {
-    command.shared_parameters = share_parameters(*pipeline, parameters.bytes);
-  }
-#endif
+  hold(pipeline);
+  held_pipelines_[next_held_pipeline_++ % held_pipelines_.size()] = &pipeline;
 }
 
 void CommandList::copy(const Ref<Allocation>& from, ByteRange from_range, const Ref<Allocation>& to,
@@ -387,7 +341,8 @@ void CommandList::native(NativeCallback callback, std::span<const Binding> bindi
 void CommandList::native(std::shared_ptr<const NativeCallback> callback,
                          std::span<const Binding> bindings, std::string_view label) {
   if (!callback || !*callback) {
-    throw UsageError(fmt::format("{}: the callback is empty", where("a native command", label)));
+    throw UsageError(
+        fmt::format("{}: the callback is empty", checks().where("a native command", label)));
   }
   check_open();
   check_bindings(bindings, label);
@@ -404,18 +359,18 @@ void CommandList::barrier() {
   add_to_shape(shape_word(CommandKind::barrier));
 }
 
+void CommandList::mark(CommandKind kind, const Mark& mark, std::string_view label) {
+  append(kind, {}, std::as_bytes(std::span(&mark, 1)), label);
+}
+
 void CommandList::mark_birth(const Allocation& allocation) {
-  Command& mark = append(CommandKind::birth, {}, {}, allocation.name());
-  mark.marked = allocation.id();
-  mark.marked_buffer = allocation.buffer()->id();
-  mark.marked_range = {allocation.offset(), allocation.size()};
+  mark(CommandKind::birth,
+       {allocation.id(), allocation.buffer()->id(), {allocation.offset(), allocation.size()}},
+       allocation.name());
 }
 
 void CommandList::mark_death(ResourceId id, BufferId buffer, ByteRange range) {
-  Command& mark = append(CommandKind::death, {}, {}, {});
-  mark.marked = id;
-  mark.marked_buffer = buffer;
-  mark.marked_range = range;
+  mark(CommandKind::death, {id, buffer, range}, {});
 }
 
 void CommandList::set_replay(const Ref<Program>& program, std::vector<BoundRange> slots,
@@ -440,6 +395,7 @@ CommandList::Storage CommandList::take_storage() {
   command_count_ = barrier_count_ = 0;
   shape_hash_ = 0;
   program_ = nullptr;
+  held_pipelines_ = {};
   storage_.holds.clear();
   return std::exchange(storage_, {});
 }

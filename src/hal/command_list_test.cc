@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <memory>
 
 #include "holdfast/base/error.h"
 #include "holdfast/base/range_test.h"
 #include "holdfast/hal/cpu/cpu_device.h"
+#include "holdfast/hal/program.h"
 
 // What a list is as data. What devices do with it, and what they refuse, is in the conformance
 // suite.
@@ -100,6 +102,106 @@ TEST_F(CommandListTest, a_dispatch_is_recorded_with_all_it_was_given) {
   EXPECT_EQ(command.bindings()[1].access, Access::read_write);
 }
 
+TEST_F(CommandListTest, parameters_of_any_size_are_recorded_with_the_label_behind_them) {
+  auto work = list();
+  std::vector<std::byte> parameters;
+  for (uint8_t size = 0; size <= 40; ++size) {
+    work.dispatch(pipeline(0, Bytes{size}), {}, Parameters(parameters), {1, 1, 1}, "label");
+    parameters.push_back(std::byte{size});
+  }
+  size_t size = 0;
+  for (const Command& command : work) {
+    ASSERT_EQ(command.parameters().size(), size);
+    EXPECT_TRUE(std::equal(parameters.begin(), parameters.begin() + static_cast<ptrdiff_t>(size),
+                           command.parameters().begin()));
+    EXPECT_EQ(command.label(), "label");
+    ++size;
+  }
+}
+
+TEST_F(CommandListTest, parameters_are_the_commands_own_or_those_of_the_replay) {
+  auto steps = list();
+  const std::array own{std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}};
+  const auto kernel = pipeline(0, 4_B);
+  steps.dispatch(kernel, {}, Parameters(own), {1, 1, 1});
+  steps.dispatch(kernel, {}, Parameters::of_replay(range(2, 4)), {1, 1, 1});
+  const Ref<Program> program = device_->create_program(steps).or_raise();
+  const std::array given{std::byte{10}, std::byte{11}, std::byte{12},
+                         std::byte{13}, std::byte{14}, std::byte{15}};
+  const auto replay = make_replay(device_->info(), program, {}, given, "replay");
+  auto command = program->list().begin();
+  EXPECT_THAT(replay.parameters_of(*command),
+              ElementsAre(std::byte{1}, std::byte{2}, std::byte{3}, std::byte{4}));
+  ++command;
+  EXPECT_THAT(replay.parameters_of(*command),
+              ElementsAre(std::byte{12}, std::byte{13}, std::byte{14}, std::byte{15}));
+}
+
+TEST_F(CommandListTest, each_fault_of_a_dispatch_has_words_of_its_own) {
+  const auto stranger = CpuDevice::open(small());
+  const auto foreign =
+      Allocation::whole(stranger->create_buffer({1_KiB, MemoryKind::device, "foreign"}).or_raise());
+  const auto kernel = pipeline(1, 4_B);
+  const std::array<std::byte, 4> parameters{};
+  Groups too_many = device_->info().max_groups;
+  const bool limited = too_many.z < UINT32_MAX;
+  if (limited) ++too_many.z;
+  const Binding good = Binding::of(a_, Access::read);
+  Binding both = good;
+  both.slot = 3;
+  struct Case {
+    Ref<Pipeline> kernel;
+    std::vector<Binding> bindings;
+    Parameters parameters;
+    Groups groups;
+    const char* words;
+  };
+  std::vector<Case> cases{
+      {nullptr, {good}, Parameters(parameters), {1, 1, 1}, "no kernel was given"},
+      {stranger->create_pipeline({"kernel", HostFunction([](const HostGroup&) {}), 1, 4_B})
+           .or_raise(),
+       {good},
+       Parameters(parameters),
+       {1, 1, 1},
+       "belongs to another device"},
+      {kernel, {good, good}, Parameters(parameters), {1, 1, 1}, "it was given 2 and 4"},
+      {kernel, {good}, {}, {1, 1, 1}, "it was given 1 and 0"},
+      {kernel, {good}, Parameters::of_replay({kMaxBytes, 4_B}), {1, 1, 1}, "beyond 64 bits"},
+      {kernel, {both}, Parameters(parameters), {1, 1, 1}, "names both"},
+      {kernel, {Binding{}}, Parameters(parameters), {1, 1, 1}, "names no allocation"},
+      {kernel,
+       {Binding::of_slot(kMaxSlots, range(0, 4), Access::read)},
+       Parameters(parameters),
+       {1, 1, 1},
+       "numbered below 256"},
+      {kernel,
+       {Binding::of(foreign, Access::read)},
+       Parameters(parameters),
+       {1, 1, 1},
+       "binding 0, allocation 'foreign'"},
+      {kernel,
+       {Binding::of(a_, range(1000, 25), Access::read)},
+       Parameters(parameters),
+       {1, 1, 1},
+       "asks for 25 bytes from byte 1000"}};
+  if (limited) cases.push_back({kernel, {good}, Parameters(parameters), too_many, "limit is"});
+  auto work = list();
+  for (const Case& c : cases) {
+    const auto refused = [&](const auto& call) {
+      try {
+        call();
+        ADD_FAILURE() << "not refused: " << c.words;
+      } catch (const UsageError& error) {
+        EXPECT_THAT(error.what(), HasSubstr(c.words));
+        EXPECT_THAT(error.what(), HasSubstr("'here' in list 'list'"));
+      }
+    };
+    refused([&] { work.dispatch(c.kernel, c.bindings, c.parameters, c.groups, "here"); });
+    refused([&] { work.check_dispatch(c.kernel, c.bindings, c.parameters, c.groups, "here"); });
+  }
+  EXPECT_EQ(work.begin(), work.end());
+}
+
 TEST_F(CommandListTest, a_copy_reads_its_source_and_writes_its_destination_whatever_was_said) {
   auto work = list();
   work.copy(Binding::of(a_, range(0, 8), Access::read_write),
@@ -116,13 +218,13 @@ TEST_F(CommandListTest, marks_tell_of_lives_and_hold_nothing) {
   work.mark_death(b_->id(), b_->buffer()->id(), range(16, 32));
   auto mark = work.begin();
   EXPECT_TRUE(mark->is_mark());
-  EXPECT_EQ(mark->marked, a_->id());
-  EXPECT_EQ(mark->marked_buffer, a_->buffer()->id());
-  EXPECT_EQ(mark->marked_range, range(0, 1024));
+  EXPECT_EQ(mark->mark().allocation, a_->id());
+  EXPECT_EQ(mark->mark().buffer, a_->buffer()->id());
+  EXPECT_EQ(mark->mark().range, range(0, 1024));
   EXPECT_EQ(mark->label(), "a");
   ++mark;
-  EXPECT_EQ(mark->marked, b_->id());
-  EXPECT_EQ(mark->marked_range, range(16, 32));
+  EXPECT_EQ(mark->mark().allocation, b_->id());
+  EXPECT_EQ(mark->mark().range, range(16, 32));
   EXPECT_EQ(work.holds().size(), 0U);
   EXPECT_TRUE(work.empty());
 }
@@ -214,7 +316,7 @@ TEST_F(CommandListTest, only_slots_and_replay_parameters_need_a_replay) {
   auto parameters = list();
   parameters.dispatch(pipeline(0, 4_B), {}, Parameters::of_replay(range(8, 4)), {1, 1, 1});
   EXPECT_TRUE(parameters.needs_replay());
-  EXPECT_EQ(parameters.begin()->replay_parameters, range(8, 4));
+  EXPECT_EQ(parameters.begin()->replay_parameters(), range(8, 4));
 }
 
 TEST_F(CommandListTest, a_copy_within_one_slot_must_not_overlap_and_is_refused_by_its_number) {
@@ -241,6 +343,23 @@ TEST_F(CommandListTest, every_kind_of_command_has_a_name) {
   }
   EXPECT_THAT(names,
               ElementsAre("dispatch", "copy", "fill", "barrier", "native", "birth", "death"));
+}
+
+TEST_F(CommandListTest, pipelines_that_other_lists_bind_too_are_held_once_by_each) {
+  const std::array pipelines{pipeline(0, 0_B), pipeline(0, 0_B)};
+  {
+    std::array lists{list("first"), list("second")};
+    for (int i = 0; i < 5; ++i) {
+      for (CommandList& to : lists) {
+        for (const auto& p : pipelines) to.dispatch(p, {}, {}, {1, 1, 1});
+      }
+    }
+    for (const auto& p : pipelines) EXPECT_EQ(p->holds(), 2U);
+    CommandList moved = std::move(lists[0]);
+    moved.dispatch(pipelines[0], {}, {}, {1, 1, 1});
+    EXPECT_EQ(pipelines[0]->holds(), 2U);
+  }
+  for (const auto& p : pipelines) EXPECT_EQ(p->holds(), 0U);
 }
 
 }  // namespace

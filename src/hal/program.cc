@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <tuple>
 
 #include "holdfast/base/error.h"
 #include "holdfast/base/range_set.h"
@@ -39,7 +41,7 @@ struct UsesOfAllocation {
 }  // namespace
 
 Program::Program(CommandList&& list)
-    : Resource(list.device(), list.name()), list_(std::move(list)) {
+    : Resource(list.device(), std::string(list.name())), list_(std::move(list)) {
   list_.abandon({});
   std::vector<UsesOfAllocation> of_slots;
   std::map<ResourceId, std::pair<Allocation*, UsesOfAllocation>> of_fixed;
@@ -76,12 +78,19 @@ Program::Program(CommandList&& list)
       if (writes(bound.access)) uses_of(bound).add_write(bound);
     }
     if (command.parameters_from_replay) {
-      parameter_bytes_ = std::max(parameter_bytes_, command.replay_parameters.end());
+      parameter_bytes_ = std::max(parameter_bytes_, command.replay_parameters().end());
     }
   }
   for (size_t i = 0; i < slots_.size(); ++i) {
     slots_[i].overwrites = of_slots[i].overwrites({{}, slots_[i].bytes});
   }
+  // Sorted by what they bind, each once: make_replay looks them up.
+  const auto order = [](const BoundRange& b) {
+    return std::tuple(b.id, b.range.offset, b.range.length, b.access);
+  };
+  std::ranges::sort(fixed_, {}, order);
+  const auto repeated = std::ranges::unique(fixed_, {}, order);
+  fixed_.erase(repeated.begin(), repeated.end());
   for (const auto& [id, fixed] : of_fixed) {
     const auto& [allocation, uses] = fixed;
     if (uses.overwrites(uses.hull)) overwritten_.push_back({allocation, uses.hull});
@@ -108,6 +117,40 @@ namespace {
 bool collide(const BoundRange& a, const BoundRange& b) {
   return a.allocation != nullptr && a.allocation == b.allocation && a.range.overlaps(b.range) &&
          (writes(a.access) || writes(b.access));
+}
+
+// UsageError where two slots overlap and one of them is written. Sorts them, since programs may
+// have hundreds.
+void check_slots_apart(const Program& program, std::span<const BoundRange> slots) {
+  std::vector<size_t> order;
+  for (size_t i = 0; i < slots.size(); ++i) {
+    if (slots[i].allocation != nullptr && !slots[i].range.empty()) order.push_back(i);
+  }
+  std::ranges::sort(order, {},
+                    [&](size_t i) { return std::tuple(slots[i].id, slots[i].range.offset, i); });
+  // Of those before in the same memory, the one that reaches farthest, and of those that are
+  // written.
+  std::optional<size_t> any;
+  std::optional<size_t> written;
+  for (const size_t i : order) {
+    const auto reaches = [&](const std::optional<size_t>& other) {
+      return other && slots[*other].id == slots[i].id;
+    };
+    const bool writes_it = writes(slots[i].access);
+    for (const std::optional<size_t>& other : {any, written}) {
+      if (!reaches(other) || !collide(slots[i], slots[*other])) continue;
+      throw UsageError(
+          fmt::format("{}: slots {} and {} overlap in {} and one is written; record a "
+                      "program that knows them to be the same memory",
+                      program.describe(), std::min(i, *other), std::max(i, *other),
+                      slots[i].allocation->describe()));
+    }
+    const auto extend = [&](std::optional<size_t>& farthest) {
+      if (!reaches(farthest) || slots[*farthest].range.end() < slots[i].range.end()) farthest = i;
+    };
+    extend(any);
+    if (writes_it) extend(written);
+  }
 }
 
 }  // namespace
@@ -161,15 +204,8 @@ CommandList make_replay(const DeviceInfo& device, const Ref<Program>& program,
                                    to_string(b.access)));
     }
     bound[i] = {b.allocation, b.allocation->id(), b.range, -1, needs[i].access};
-    for (size_t j = 0; j < i; ++j) {
-      if (collide(bound[i], bound[j])) {
-        throw UsageError(
-            fmt::format("{}: slots {} and {} overlap in {} and one is written; record a "
-                        "program that knows them to be the same memory",
-                        program->describe(), j, i, b.allocation->describe()));
-      }
-    }
-    for (const BoundRange& fixed : program->fixed_bindings()) {
+    for (const BoundRange& fixed :
+         std::ranges::equal_range(program->fixed_bindings(), bound[i].id, {}, &BoundRange::id)) {
       if (collide(bound[i], fixed)) {
         throw UsageError(
             fmt::format("{}: slot {} overlaps with what the program itself binds of {}, "
@@ -178,6 +214,7 @@ CommandList make_replay(const DeviceInfo& device, const Ref<Program>& program,
       }
     }
   }
+  check_slots_apart(*program, bound);
   list.set_replay(program, std::move(bound), {parameters.begin(), parameters.end()});
   return list;
 }

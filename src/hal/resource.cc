@@ -1,6 +1,14 @@
 #include "holdfast/hal/resource.h"
 
+#include "holdfast/base/sync/numbers_of_thread.h"
+
 namespace holdfast::hal {
+
+ResourceId Resource::next_id_of_thread() noexcept {
+  using Numbers = sync::NumbersOfThread<ResourceId, 64>;
+  return ResourceId{
+      Numbers::next([](uint64_t count) { return ResourceId::next_many(count).value; })};
+}
 
 void Resource::release() const noexcept {
   if (users_.fetch_sub(1, std::memory_order_acq_rel) != 1) return;

@@ -77,12 +77,8 @@ Failure Ticket::failure_of(ResourceId allocation, ByteRange range) const {
   return damage_ ? damage_->find(allocation, range) : failure_;
 }
 
-void Frontier::add(const Ref<Ticket>& ticket) {
+void Frontier::add_further(Ref<Ticket> ticket) {
   if (ticket->is_over()) return;
-  if (tickets_.empty()) {
-    tickets_.push_back(ticket);
-    return;
-  }
   // A submitted list vouches for the earlier ones of its lane; an open one may yet be abandoned and
   // vouches for nobody.
   ListId vouching = ticket->state() == TicketState::submitted ? ticket->list() : ListId{};
@@ -98,7 +94,7 @@ void Frontier::add(const Ref<Ticket>& ticket) {
                                                                 present->list() < vouching);
                                 }),
                  tickets_.end());
-  if (ticket->list() >= vouching) tickets_.push_back(ticket);
+  if (ticket->list() >= vouching) tickets_.push_back(std::move(ticket));
 }
 
 void Frontier::add(const Frontier& other) {
@@ -107,6 +103,7 @@ void Frontier::add(const Frontier& other) {
 }
 
 void Frontier::prune() {
+  if (tickets_.empty() || (tickets_.size() == 1 && !tickets_[0]->is_over())) return;
   tickets_.erase(std::remove_if(tickets_.begin(), tickets_.end(),
                                 [](const Ref<Ticket>& t) { return t->is_over(); }),
                  tickets_.end());

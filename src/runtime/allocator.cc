@@ -29,6 +29,11 @@ constexpr Bytes kLargestBlock = 64_MiB;
 constexpr Bytes kPoolSlack = 16_MiB;
 constexpr uint64_t kPoolFraction = 4;
 
+// A count that is written with the lock held and read without.
+void change(std::atomic<uint64_t>& count, uint64_t by) {
+  count.store(count.load(std::memory_order_relaxed) + by, std::memory_order_relaxed);
+}
+
 void attach(RangeNode& node, hal::Ticket& ticket) {
   node.ticket = &ticket;
   node.previous = nullptr;
@@ -102,8 +107,12 @@ struct Allocator::State {
   mutable sync::Mutex mutex{sync::LockOrder::allocator};  // guards all below
   std::array<Kind, hal::kMemoryKinds> kinds HOLDFAST_GUARDED_BY(mutex);
   std::unordered_map<uint64_t, std::unique_ptr<LaneCache>> lanes HOLDFAST_GUARDED_BY(mutex);
-  uint64_t last_lane HOLDFAST_GUARDED_BY(mutex) = 0;
-  LaneCache* last_cache HOLDFAST_GUARDED_BY(mutex) = nullptr;
+  // Lanes that asked lately, by the last bits of their numbers.
+  struct KnownLane {
+    uint64_t lane = 0;
+    LaneCache* cache = nullptr;
+  };
+  std::array<KnownLane, 32> known_lanes HOLDFAST_GUARDED_BY(mutex){};
   Bytes memory_limit HOLDFAST_GUARDED_BY(mutex);
   const char* memory_limit_setting HOLDFAST_GUARDED_BY(mutex) = "";
   Bytes cache_limit HOLDFAST_GUARDED_BY(mutex) = kMaxBytes;
@@ -111,17 +120,18 @@ struct Allocator::State {
   MemoryStats stats HOLDFAST_GUARDED_BY(mutex);
 
   LaneCache* lane_cache(hal::LaneId lane) HOLDFAST_REQUIRES(mutex) {
-    if (last_cache != nullptr && last_lane == lane.value) return last_cache;
+    KnownLane& known = known_lanes[lane.value % known_lanes.size()];
+    if (known.lane == lane.value) return known.cache;
     const auto found = lanes.find(lane.value);
     if (found == lanes.end()) return nullptr;
-    last_lane = lane.value;
-    last_cache = found->second.get();
-    return last_cache;
+    known = {lane.value, found->second.get()};
+    return known.cache;
   }
 
   void erase_lane_if_done(uint64_t lane, const LaneCache& cache) HOLDFAST_REQUIRES(mutex) {
     if (!cache.forgotten || cache.nodes > 0) return;
-    if (last_lane == lane) last_cache = nullptr;
+    KnownLane& known = known_lanes[lane % known_lanes.size()];
+    if (known.lane == lane) known = {};
     lanes.erase(lane);
   }
 
@@ -260,7 +270,7 @@ struct Allocator::State {
     node.state = RangeNode::State::live;
     stats.live += node.range.length;
     if (!node.block->imported) {
-      own_live.fetch_add(node.range.length.value, std::memory_order_relaxed);
+      change(own_live, node.range.length.value);
     }
     stats.live_peak = std::max(stats.live_peak, stats.live);
     ++stats.live_objects;
@@ -271,9 +281,9 @@ struct Allocator::State {
   // Who has the range from now on. Without the lock: nobody else knows the range.
   static Ref<hal::Allocation> make_allocation(const Chosen& chosen, Request& request) {
     RangeNode& node = *chosen.node;
-    auto allocation =
-        make_ref<hal::Allocation>(node.block->buffer, ByteRange{node.range.offset, request.size},
-                                  std::move(request.name), &node, request.site);
+    Ref<hal::Allocation> allocation = hal::Allocation::make(
+        {*node.block->buffer, {node.range.offset, request.size}, &node, request.site},
+        std::move(request.name));
     allocation->set_made_for(request.lane);
     if (chosen.ended && !ablated(Ablation::cross_queue_reuse_unordered)) {
       allocation->history().set_earlier_life(std::move(node.frontier));
@@ -330,8 +340,7 @@ Allocator::Given Allocator::allocate(Request& request, Effort effort) {
     s.mutex.assert_held();
     detach(node);
     s.unlink_from_lane(node);
-    deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
-    deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
+    count_deferred(node, -1);
     chosen = s.give_out(node);
     chosen->ended = node.dead_id;
     ++s.stats.reused_in_order;
@@ -465,36 +474,36 @@ void Allocator::range_died(hal::Allocation& allocation) noexcept {
   if (s.fork_generation != sync::fork_generation()) return;
   // Of a living range's node these are nobody else's.
   RangeNode& node = *static_cast<RangeNode*>(allocation.range_tag());
-  allocation.history().add_to(node.frontier);
+  allocation.history().leave_to(node.frontier);
+  node.dead_name = allocation.name();
   node.last_use = last_use_for_next_life(allocation, node.frontier);
-  std::string name = allocation.name();
+  // Buffers may be the last to know this Allocator, which must outlive the call.
+  Ref<Allocator> self;
   Garbage garbage;
   sync::Lock lock(s.mutex);
   node.allocation = nullptr;
   s.stats.live -= node.range.length;
   if (!node.block->imported) {
-    s.own_live.fetch_sub(node.range.length.value, std::memory_order_relaxed);
+    change(s.own_live, -node.range.length.value);
   }
   --s.stats.live_objects;
   if (node.frontier.is_over() || s.closed || ablated(Ablation::range_recycled_at_death)) {
     node.frontier.clear();
     s.release(node, garbage);
     lock.unlock();
+    if (!garbage.empty()) self = Ref<Allocator>(this);
     return;
   }
   node.state = RangeNode::State::deferred;
   node.dead_id = allocation.id();
-  node.dead_name.swap(name);
   attach(node, **node.frontier.begin());
   const hal::LaneId lane = only_lane(node.frontier);
   node.lane = {};
   if (lane && !node.block->imported && node.block->buffer->kind() == hal::MemoryKind::device) {
     s.link_to_lane(node, lane);
   }
-  const uint64_t bytes =
-      deferred_bytes_.fetch_add(node.range.length.value) + node.range.length.value;
-  deferred_objects_.fetch_add(1, std::memory_order_relaxed);
-  s.stats.deferred_peak = std::max(s.stats.deferred_peak, Bytes{bytes});
+  count_deferred(node, 1);
+  s.stats.deferred_peak = std::max(s.stats.deferred_peak, deferred_bytes());
   lock.unlock();
 }
 
@@ -519,9 +528,15 @@ void Allocator::release_deferred(RangeNode& node, Garbage& garbage) {
   state_->mutex.assert_held();
   node.frontier.clear();
   state_->unlink_from_lane(node);
-  deferred_bytes_.fetch_sub(node.range.length.value, std::memory_order_relaxed);
-  deferred_objects_.fetch_sub(1, std::memory_order_relaxed);
+  count_deferred(node, -1);
   state_->release(node, garbage);
+}
+
+void Allocator::count_deferred(const RangeNode& node, int nodes) {
+  state_->mutex.assert_held();
+  const auto sign = static_cast<uint64_t>(int64_t{nodes});
+  change(deferred_bytes_, sign * node.range.length.value);
+  change(deferred_objects_, sign);
 }
 
 void Allocator::add_lane(hal::LaneId lane) {

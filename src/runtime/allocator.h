@@ -108,6 +108,8 @@ class Allocator final : public hal::RangeOwner {
   struct State;
   // A deferred range whose Frontier is over. With the lock held.
   void release_deferred(RangeNode& node, Garbage& garbage);
+  // One more that is deferred (1), or one less (-1). With the lock held.
+  void count_deferred(const RangeNode& node, int nodes);
   std::unique_ptr<State> state_;
   std::atomic<uint64_t> deferred_bytes_{0};
   std::atomic<uint64_t> deferred_objects_{0};

@@ -393,5 +393,17 @@ TEST(Allocator, random_lives_never_overlap_add_up_and_join_in_the_end) {
   EXPECT_GT(reused, 100U) << "the test must exercise reuse before the end";
 }
 
+TEST(Allocator, memory_that_outlives_it_keeps_the_buffer_until_it_dies) {
+  Ref<hal::Allocation> last;
+  {
+    Bare bare;
+    last = bare.ask(1_KiB, bare.lane).allocation;
+    const auto gone = bare.ask(1_KiB, bare.lane).allocation;
+  }
+  ASSERT_TRUE(last->buffer());
+  EXPECT_GE(last->buffer()->size(), 1_KiB);
+  last.reset();
+}
+
 }  // namespace
 }  // namespace holdfast::runtime

@@ -16,9 +16,7 @@ uint64_t Core::in_flight() const noexcept {
 }
 
 bool Core::over_budget() const noexcept {
-  return allocator_->deferred_bytes() > options_.deferred_limit ||
-         allocator_->deferred_objects() > options_.deferred_objects ||
-         in_flight() > options_.max_in_flight;
+  return has_deferred_too_much() || in_flight() > options_.max_in_flight;
 }
 
 #ifdef HOLDFAST_ABLATIONS
@@ -46,7 +44,15 @@ bool Core::retires_as_ablated() {
 }
 #endif
 
-void Core::keep_within_budget() {
+void Core::reduce_deferred() {
+  retire();
+  while (has_deferred_too_much() && make_progress(WaitReason::budget)) {
+  }
+}
+
+void Core::keep_within_budget_to_flush() {
+  counted_submissions_.store(submissions_.load(std::memory_order_relaxed),
+                             std::memory_order_relaxed);
   if (!over_budget()) return;
   retire();
   while (over_budget() && make_progress(WaitReason::budget)) {

@@ -72,6 +72,23 @@ TEST(Budget, deferred_objects_are_bounded_too) {
   EXPECT_EQ(rig.stats().memory.deferred_objects, 0U);
 }
 
+// A list that another stream depends on is submitted without a flush.
+TEST(Budget, lists_that_are_submitted_for_other_streams_count) {
+  Rig rig(kTwoQueues, {.max_in_flight = 2, .reaper = false});
+  const auto a = rig.stream("a", 0);
+  const auto b = rig.stream("b", 1);
+  const auto x = a->allocate(64_B);
+  Slow slow(*rig.context);
+  EXPECT_TRUE(t::blocks([&] {
+    for (int i = 0; i < 8; ++i) {
+      run_slow(slow, *a, x);
+      run_slow(slow, *b, x);
+    }
+  }));
+  EXPECT_LE(rig.stats().submissions_in_flight, 4U);
+  slow.release();
+}
+
 TEST(Budget, lists_in_flight_are_bounded) {
   Rig rig(kTwoQueues, {.max_in_flight = 2, .reaper = false});
   const auto stream = rig.stream("a", 0);

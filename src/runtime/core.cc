@@ -22,23 +22,19 @@ Core::Core(Ref<hal::Device> device, Options options)
 
 Core::~Core() = default;
 
-bool Core::forked() const noexcept { return fork_generation_ != sync::fork_generation(); }
-
-void Core::check_usable() const {
+void Core::refuse_use() const {
   if (forked()) {
     throw UsageError(
         fmt::format("the context of device '{}' was made before a fork and cannot be used "
                     "in the child; make a new one",
                     device_->info().name));
   }
-  if (closed()) {
-    throw ClosedError(fmt::format("the context of device '{}' is closed", device_->info().name));
-  }
+  throw ClosedError(fmt::format("the context of device '{}' is closed", device_->info().name));
 }
 
 // Memory
 
-Ref<hal::Allocation> Core::allocate(Recorder* recorder, Bytes size, std::string name,
+Ref<hal::Allocation> Core::allocate(Recorder* recorder, Bytes size, std::string&& name,
                                     hal::MemoryKind kind, const std::source_location& site) {
   check_usable();
   Allocator::Request request{size, kind, std::move(name), {}, site};

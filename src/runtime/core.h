@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "holdfast/base/sync/condition.h"
+#include "holdfast/base/sync/process.h"
 #include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/close_once.h"
 #include "holdfast/hal/device.h"
@@ -34,8 +35,10 @@ class Core final : public std::enable_shared_from_this<Core> {
   ~Core();
 
   // Before anything else: ClosedError, or UsageError in a forked process.
-  void check_usable() const;
-  bool forked() const noexcept;
+  void check_usable() const {
+    if (forked() || closed()) refuse_use();
+  }
+  bool forked() const noexcept { return fork_generation_ != sync::fork_generation(); }
 
   const Options& options() const noexcept { return options_; }
   hal::Device& device() const noexcept { return *device_; }
@@ -55,9 +58,17 @@ class Core final : public std::enable_shared_from_this<Core> {
   void count_outside_wait(int change) noexcept;
 
   // Budget: called before each transaction and each flush, keeps what waits for the device within
-  // the options. Whatever it throws (a wait can be interrupted), nothing of the caller's has
-  // happened yet.
-  void keep_within_budget();
+  // the options. Lists in flight are counted where some were added since.
+  // Whatever it throws (a wait can be interrupted), nothing of the caller's has happened yet.
+  void keep_within_budget() {
+    if (submissions_.load(std::memory_order_relaxed) !=
+        counted_submissions_.load(std::memory_order_relaxed)) {
+      keep_within_budget_to_flush();
+    } else if (has_deferred_too_much()) {
+      reduce_deferred();
+    }
+  }
+  void keep_within_budget_to_flush();
   // Waits for the oldest submission in global order that does not itself wait for something outside
   // the device; false where there is none.
   bool wait_for_oldest(WaitReason reason);
@@ -76,7 +87,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   void add_reader(const std::shared_ptr<Core>& reader, const hal::Point& point, Bytes bytes);
 
   // `recorder` is who will use it first; null: anybody. OutOfMemoryError says who holds what.
-  Ref<hal::Allocation> allocate(Recorder* recorder, Bytes size, std::string name,
+  Ref<hal::Allocation> allocate(Recorder* recorder, Bytes size, std::string&& name,
                                 hal::MemoryKind kind, const std::source_location& site = {});
 
   // Gives free blocks back to the device, until at most `keep` bytes are pooled.
@@ -159,6 +170,12 @@ class Core final : public std::enable_shared_from_this<Core> {
   bool closed() const noexcept { return close_.begun(); }
 
  private:
+  [[noreturn]] void refuse_use() const;
+  bool has_deferred_too_much() const noexcept {
+    return allocator_->deferred_bytes() > options_.deferred_limit ||
+           allocator_->deferred_objects() > options_.deferred_objects;
+  }
+  void reduce_deferred();
   bool over_budget() const noexcept;
   uint64_t in_flight() const noexcept;
   // What waits for a Point outside the device, which the caller may have yet to signal; what waits
@@ -203,7 +220,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   uint32_t fork_generation_;
   Ref<Allocator> allocator_;
   Waits waits_;
-  HistoryLocks history_locks_;
+  HistoryLocks history_locks_{hal::LaneId::next()};
 
   // Makes "finished" and "its memory is free" one step for others.
   sync::Mutex retire_mutex_{sync::LockOrder::retirement};
@@ -213,6 +230,7 @@ class Core final : public std::enable_shared_from_this<Core> {
   std::atomic<uint64_t> retired_{0};
   std::atomic<uint64_t> failures_{0};
   std::atomic<uint64_t> submissions_{0};
+  std::atomic<uint64_t> counted_submissions_{0};  // when lists in flight were within the budget
   // Lists in flight that wait for a Point outside the device.
   std::atomic<uint64_t> outside_waits_{0};
   sync::Guarded<std::vector<hal::ListStorage>> spare_lists_;

@@ -15,17 +15,22 @@ namespace holdfast::runtime {
 // Several are taken in ascending order, which no two tasks can cross.
 class HistoryLocks {
  public:
-  HistoryLocks() : HistoryLocks(std::make_index_sequence<kLocks>{}) {}
+  // `before`: all lanes come after this one. Numbers count from it, so that what a program does
+  // with its locks does not depend on how many lanes others had before.
+  explicit HistoryLocks(hal::LaneId before = {})
+      : HistoryLocks(before, std::make_index_sequence<kLocks>{}) {}
 
   // The locks of some Allocations, by number.
   class Set {
    public:
+    explicit Set(const HistoryLocks& locks) noexcept : locks_(locks) {}
     void add(const hal::Allocation& allocation) noexcept {
-      bits_ |= uint64_t{1} << number_of(allocation);
+      bits_ |= uint64_t{1} << locks_.number_of(allocation);
     }
 
    private:
     friend class HistoryLocks;
+    const HistoryLocks& locks_;
     uint64_t bits_ = 0;
   };
 
@@ -36,15 +41,17 @@ class HistoryLocks {
   // What `action` returns, with all locks of the set held. Cost: a lock for each stream whose
   // memory is among it.
   template <typename Action>
-  auto with(Set set, const Action& action) {
+  auto with(const Set& set, const Action& action) {
     return with_bits(set.bits_, action);
   }
 
  private:
-  // One bit of a Set each. Streams beyond that share them.
+  // One bit of a Set each. Streams beyond that share them; the first one is of memory that was made
+  // for no stream.
   static constexpr uint64_t kLocks = 64;
-  static uint64_t number_of(const hal::Allocation& allocation) noexcept {
-    return allocation.made_for().value % kLocks;
+  uint64_t number_of(const hal::Allocation& allocation) const noexcept {
+    const hal::LaneId lane = allocation.made_for();
+    return lane ? 1 + (lane.value - before_.value) % (kLocks - 1) : 0;
   }
 
   template <typename Action>
@@ -61,8 +68,10 @@ class HistoryLocks {
     sync::Mutex mutex;
   };
   template <size_t... kNumbers>
-  explicit HistoryLocks(std::index_sequence<kNumbers...>) : locks_{{Apart(kNumbers)...}} {}
+  HistoryLocks(hal::LaneId before, std::index_sequence<kNumbers...>)
+      : before_(before), locks_{{Apart(kNumbers)...}} {}
 
+  hal::LaneId before_;
   std::array<Apart, kLocks> locks_;
 };
 

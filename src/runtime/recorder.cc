@@ -123,23 +123,17 @@ hal::CommandList Recorder::new_list() const {
 }
 
 void Recorder::check(const PendingCommand& command) const {
-  sync::Lock lock(state_->mutex);
-  check_locked(command);
-}
-
-void Recorder::check_locked(const PendingCommand& command) const {
-  const State& s = *state_;
-  s.mutex.assert_held();
-  const hal::CommandList& list = s.list;
+  const hal::DeviceInfo& device = core_->device().info();
+  const hal::CommandChecks checks(device.id, device.max_groups, {"stream", name_});
   switch (command.kind) {
     case hal::CommandKind::dispatch:
-      list.check_dispatch(*command.pipeline, command.bindings, command.parameters, command.groups,
-                          command.label);
+      checks.dispatch(*command.pipeline, command.bindings, command.parameters, command.groups,
+                      command.label);
       break;
     case hal::CommandKind::copy:
-      list.check_copy(command.bindings[0], command.bindings[1], command.label);
+      checks.copy(command.bindings[0], command.bindings[1], command.label);
       break;
-    default: list.check_bindings(command.bindings, command.label); break;
+    default: checks.bindings(command.bindings, command.label); break;
   }
   const bool slots = std::any_of(command.bindings.begin(), command.bindings.end(),
                                  [](const hal::Binding& b) { return b.slot >= 0; });
@@ -151,25 +145,24 @@ void Recorder::check_locked(const PendingCommand& command) const {
   }
 }
 
-Ref<hal::Ticket> Recorder::record(std::span<const PendingCommand> commands) {
+void Recorder::record(std::span<const PendingCommand> commands, Ref<hal::Ticket>* ticket) {
   core_->check_usable();
   State& s = *state_;
   size_t binding_count = 0;
   size_t extra_bytes = 0;
   for (const PendingCommand& command : commands) {
+    if (!command.checked) check(command);
     binding_count += command.bindings.size();
     extra_bytes += command.parameters.bytes.size() + command.label.size();
   }
-  boost::container::small_vector<HazardTracker::Entry*, 32> entries(binding_count);
+  boost::container::small_vector<HazardTracker::Entry*, 32> entries(binding_count,
+                                                                    boost::container::default_init);
   boost::container::small_vector<Access, 8> untold;
   std::optional<Core::Precedence> precedence;
   for (int round = 0;; ++round) {
     let_others_pass(round, precedence);
     sync::Lock lock(s.mutex);
     if (s.ended) closed_failure().raise();
-    for (const PendingCommand& command : commands) {
-      if (!command.checked) check_locked(command);
-    }
     if (s.hazards.reserve(binding_count)) s.barrier_due = true;
     s.list.reserve(commands.size(), binding_count, extra_bytes);
 
@@ -179,11 +172,13 @@ Ref<hal::Ticket> Recorder::record(std::span<const PendingCommand> commands) {
       for (const hal::Binding& b : commands[c].bindings) {
         HazardTracker::Entry& entry = s.hazards.entry(b.allocation->id().value);
         entries[at++] = &entry;
+        // A list that wrote bytes needs no entry as a reader of them: whoever must come after it
+        // comes after the writer.
         const bool told = entry.told_version == b.allocation->history_version() &&
-                          (!hal::reads(b.access) || entry.told_read.contains(b.range)) &&
-                          (!hal::writes(b.access) || entry.told_written.contains(b.range));
+                          (entry.told_written.contains(b.range) ||
+                           (!hal::writes(b.access) && entry.told_read.contains(b.range)));
         if (told || b.range.empty() || hal::is_left_unheld(b)) continue;
-        const bool fresh = hal::reads(b.access) && is_written(commands.first(c), b);
+        const bool fresh = c > 0 && hal::reads(b.access) && is_written(commands.first(c), b);
         untold.push_back({b.allocation, b.range, b.access, &entry, fresh});
       }
     }
@@ -203,7 +198,8 @@ Ref<hal::Ticket> Recorder::record(std::span<const PendingCommand> commands) {
       append_locked(command, {entries.data() + at, command.bindings.size()});
       at += command.bindings.size();
     }
-    return s.list.ticket();
+    if (ticket != nullptr) *ticket = s.list.ticket();
+    return;
   }
 }
 
@@ -223,30 +219,39 @@ Failure Recorder::closed_failure() const {
 hal::AccessHistory::Obstacles Recorder::tell_histories(std::span<const Access> accesses,
                                                        const Ref<hal::Ticket>& own,
                                                        hal::ListWaits& waits) {
-  HistoryLocks::Set locks;
-  for (const Access& a : accesses) locks.add(*a.allocation);
+  HistoryLocks& locks = core_->history_locks();
+  if (accesses.size() == 1) {
+    const sync::Lock lock(locks.of(*accesses[0].allocation));
+    return tell_histories_locked(accesses, own, waits);
+  }
+  HistoryLocks::Set set(locks);
+  for (const Access& a : accesses) set.add(*a.allocation);
   // All of them at once: what was found for one access must still hold when the last is added.
-  return core_->history_locks().with(locks, [&] {
-    hal::AccessHistory::Obstacles obstacles;
-    for (const Access& a : accesses) {
-      // What was freshly written is ordered by that write; nobody else's content is read.
-      const hal::Access wish = a.freshly_written ? hal::Access::write : a.access;
-      a.allocation->history().find_obstacles(a.range, wish, lane_, own.get(), obstacles,
-                                             [&] { return a.allocation->describe(); });
-    }
-    if (!obstacles.none()) return obstacles;
-    for (const Access& a : accesses) {
-      a.allocation->history().add_access(a.range, a.access, own, waits, a.extent);
-      a.allocation->bump_history_version();
-    }
-    for (const Access& a : accesses) {
-      if (a.entry == nullptr) continue;
-      a.entry->told_version = a.allocation->history_version();
-      if (hal::reads(a.access)) extend_told(a.entry->told_read, a.range);
-      if (hal::writes(a.access)) extend_told(a.entry->told_written, a.range);
-    }
-    return obstacles;
-  });
+  return locks.with(set, [&] { return tell_histories_locked(accesses, own, waits); });
+}
+
+hal::AccessHistory::Obstacles Recorder::tell_histories_locked(std::span<const Access> accesses,
+                                                              const Ref<hal::Ticket>& own,
+                                                              hal::ListWaits& waits) {
+  hal::AccessHistory::Obstacles obstacles;
+  for (const Access& a : accesses) {
+    // What was freshly written is ordered by that write; nobody else's content is read.
+    const hal::Access wish = a.freshly_written ? hal::Access::write : a.access;
+    a.allocation->history().find_obstacles(a.range, wish, lane_, own.get(), obstacles,
+                                           [&] { return a.allocation->describe(); });
+  }
+  if (!obstacles.none()) return obstacles;
+  for (const Access& a : accesses) {
+    a.allocation->history().add_access(a.range, a.access, own, waits, a.extent);
+    a.allocation->bump_history_version();
+  }
+  for (const Access& a : accesses) {
+    if (a.entry == nullptr) continue;
+    a.entry->told_version = a.allocation->history_version();
+    if (hal::reads(a.access)) extend_told(a.entry->told_read, a.range);
+    if (hal::writes(a.access)) extend_told(a.entry->told_written, a.range);
+  }
+  return obstacles;
 }
 
 void Recorder::overcome(const hal::AccessHistory::Obstacles& obstacles,
@@ -272,7 +277,7 @@ void Recorder::append_locked(const PendingCommand& command,
   if (barrier && !s.list.empty()) {
     s.list.barrier();
     s.hazards.next_wave();
-    s.barriers.fetch_add(1, std::memory_order_relaxed);
+    s.barriers.store(s.barriers.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
   s.barrier_due = false;
   const hal::LastUse here(list, s.hazards.wave());
@@ -565,6 +570,7 @@ Ref<hal::Ticket> Recorder::submit_alone(std::span<const PendingCommand> commands
   size_t letters = 0;
   std::vector<Access> accesses;
   for (size_t c = 0; c < commands.size(); ++c) {
+    check(commands[c]);
     letters += commands[c].label.size();
     for (const hal::Binding& b : commands[c].bindings) {
       const bool fresh = hal::reads(b.access) && is_written(commands.first(c), b);
@@ -587,7 +593,6 @@ Ref<hal::Ticket> Recorder::submit_alone(std::span<const PendingCommand> commands
           break;
         }
         if (s.list.empty() && !s.told) {
-          for (const PendingCommand& command : commands) check_locked(command);
           s.list.reserve(2 * commands.size(), accesses.size(), letters);
           s.told = true;
           obstacles = tell_histories(accesses, s.list.ticket(), s.waits);

@@ -46,9 +46,9 @@ class Recorder final : public RefCounted {
   // Raises what record() would raise about the command's own arguments.
   void check(const PendingCommand& command) const;
   // All commands or, when it throws, none: UsageError, or the failure of what they depend on. May
-  // submit other streams' lists; waits only for a readback of what it binds (accounted). Returns
-  // the Ticket of the list that has them now.
-  Ref<hal::Ticket> record(std::span<const PendingCommand> commands);
+  // submit other streams' lists; waits only for a readback of what it binds (accounted). `ticket`:
+  // where the Ticket of the list that has them now is wanted.
+  void record(std::span<const PendingCommand> commands, Ref<hal::Ticket>* ticket = nullptr);
   // What is recorded from now on waits for this; what was recorded before is submitted without it.
   void wait_for(const hal::Wait& wait);
   // Marks an earlier life's end and a new one's start in the open list.
@@ -96,13 +96,16 @@ class Recorder final : public RefCounted {
   struct Detached;
   struct State;
 
-  void check_locked(const PendingCommand& command) const;
   Failure closed_failure() const;
   void let_others_pass(int round, std::optional<Core::Precedence>& precedence);
   // Adds the accesses of list `own` to their histories, and to `waits` what it must wait for;
   // nothing of either where there are obstacles.
   hal::AccessHistory::Obstacles tell_histories(std::span<const Access> accesses,
                                                const Ref<hal::Ticket>& own, hal::ListWaits& waits);
+  // With the locks of all these histories held.
+  hal::AccessHistory::Obstacles tell_histories_locked(std::span<const Access> accesses,
+                                                      const Ref<hal::Ticket>& own,
+                                                      hal::ListWaits& waits);
   // Deals with what stood in the way, with no lock held; raises a refusal.
   void overcome(const hal::AccessHistory::Obstacles& obstacles, std::span<const Access> accesses);
   void append_locked(const PendingCommand& command, std::span<HazardTracker::Entry*> entries);

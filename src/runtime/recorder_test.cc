@@ -321,6 +321,32 @@ TEST(Recorder, a_write_on_another_stream_waits_for_the_write) {
   EXPECT_EQ(t::value_of(*s.b, s.x), 8);
 }
 
+TEST(Recorder, a_write_on_another_stream_waits_for_a_list_that_read_what_it_had_written) {
+  TwoStreams s;
+  s.a->wait_for(s.gate.point());
+  t::put(*s.a, s.x, 5);
+  t::run_add(s.rig, *s.a, s.x, s.y, 1);
+  s.a->flush();
+  t::put(*s.b, s.x, 77);
+  const hal::Point point = s.b->flush();
+  EXPECT_TRUE(point.pending());
+  s.gate.open();
+  EXPECT_EQ(t::value_of(*s.a, s.y), 6);
+  EXPECT_EQ(t::value_of(*s.b, s.x), 77);
+}
+
+TEST(Recorder, what_another_stream_wrote_since_is_waited_for_where_the_list_had_written_it_before) {
+  TwoStreams s;
+  t::put(*s.a, s.x, 5);
+  s.b->wait_for(s.gate.point());
+  t::put(*s.b, s.x, 8);  // submits the list of a, which has written x
+  t::run_add(s.rig, *s.a, s.x, s.y, 1);
+  const hal::Point point = s.a->flush();
+  EXPECT_TRUE(point.pending());
+  s.gate.open();
+  EXPECT_EQ(t::value_of(*s.a, s.y), 9);
+}
+
 TEST(Recorder, disjoint_slices_on_two_streams_do_not_wait_for_each_other) {
   TwoStreams s;
   s.a->wait_for(s.gate.point());

@@ -76,7 +76,9 @@ void Stream::native(hal::NativeCallback callback, std::span<const hal::Binding> 
   record({&command, 1});
 }
 
-Transaction Stream::begin() { return Transaction(Ref<Stream>(this)); }
+Transaction Stream::begin(Transaction::MemoryUser memory_user) {
+  return {Ref<Stream>(this), memory_user};
+}
 
 Ref<hal::Allocation> Stream::allocate(Bytes size, std::string name, hal::MemoryKind kind,
                                       const std::source_location& site) {
@@ -85,7 +87,7 @@ Ref<hal::Allocation> Stream::allocate(Bytes size, std::string name, hal::MemoryK
 
 hal::Point Stream::flush() {
   context_->core().check_usable();
-  context_->core().keep_within_budget();
+  context_->core().keep_within_budget_to_flush();
   return recorder_->flush().or_raise();
 }
 
@@ -224,7 +226,7 @@ Map Stream::map(const Ref<hal::Allocation>& allocation, ByteRange range, hal::Ac
 hal::Point Stream::replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots,
                           std::span<const std::byte> parameters, std::string_view label) {
   context_->core().check_usable();
-  context_->core().keep_within_budget();
+  context_->core().keep_within_budget_to_flush();
   return recorder_->replay(program, slots, parameters, label).or_raise();
 }
 

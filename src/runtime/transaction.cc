@@ -17,7 +17,8 @@ constexpr size_t kKeptPipelines = 4;
 
 }  // namespace
 
-Transaction::Transaction(Ref<Stream> stream) : stream_(std::move(stream)) {}
+Transaction::Transaction(Ref<Stream> stream, MemoryUser memory_user)
+    : stream_(std::move(stream)), memory_user_(memory_user) {}
 Transaction::Transaction(Transaction&&) noexcept = default;
 Transaction& Transaction::operator=(Transaction&&) noexcept = default;
 Transaction::~Transaction() = default;
@@ -34,7 +35,9 @@ void Transaction::add(PendingCommand command) {
   const size_t letters = labels_.size();
   const std::span<const std::byte> bytes = command.parameters.bytes;
   try {
-    for (const hal::Binding& b : command.bindings) users_.emplace_back(b.allocation);
+    if (memory_user_ == MemoryUser::transaction) {
+      for (const hal::Binding& b : command.bindings) users_.emplace_back(b.allocation);
+    }
     if (command.pipeline != nullptr) command.pipeline = &keep(*command.pipeline);
     bindings_.insert(bindings_.end(), command.bindings.begin(), command.bindings.end());
     parameters_.insert(parameters_.end(), bytes.begin(), bytes.end());
@@ -114,6 +117,25 @@ void Transaction::commit() {
     stream_->record(commands_);
   }
   roll_back();
+}
+
+void Transaction::append_to(hal::CommandList& list) {
+  settle();
+  for (const PendingCommand& command : commands_) {
+    switch (command.kind) {
+      case hal::CommandKind::dispatch:
+        list.dispatch_checked(*command.pipeline, command.bindings, command.parameters,
+                              command.groups, command.label);
+        break;
+      case hal::CommandKind::copy:
+        list.copy(command.bindings[0], command.bindings[1], command.label);
+        break;
+      case hal::CommandKind::fill:
+        list.fill(command.bindings[0], command.fill_value, command.label);
+        break;
+      default: list.native(command.native, command.bindings, command.label); break;
+    }
+  }
 }
 
 void Transaction::roll_back() noexcept {

@@ -37,6 +37,21 @@ TEST(Transaction, commits_all_its_commands_in_order) {
   EXPECT_EQ(t::bytes_of(*stream, y)[1], 11);
 }
 
+TEST(Transaction, is_a_user_of_what_it_names_unless_its_caller_is) {
+  Rig rig;
+  const auto stream = rig.stream();
+  const auto x = stream->allocate(64_B);
+  Transaction of_its_own = stream->begin();
+  of_its_own.fill(t::write_of(x), std::byte{4});
+  EXPECT_EQ(x->users(), 2U);
+  of_its_own.roll_back();
+  Transaction of_the_caller = stream->begin(Transaction::MemoryUser::caller);
+  of_the_caller.fill(t::write_of(x), std::byte{5});
+  EXPECT_EQ(x->users(), 1U);
+  of_the_caller.commit();
+  EXPECT_EQ(t::value_of(*stream, x), 5);
+}
+
 TEST(Transaction, dropping_it_records_nothing) {
   Rig rig;
   const auto stream = rig.stream();

@@ -83,7 +83,8 @@ Ref<hal::Ticket> Stream::make_ready(const hal::Binding& from, const Ref<hal::All
     command.kind = hal::CommandKind::native;
     command.native = as_native([](const hal::NativeCall&) {});
   }
-  Ref<hal::Ticket> ticket = recorder_->record({&command, 1});
+  Ref<hal::Ticket> ticket;
+  recorder_->record({&command, 1}, &ticket);
   context_->core().submit_open_list(*ticket);
   if (ticket->state() == hal::TicketState::abandoned) ticket->failure().raise();
   return ticket;
@@ -107,8 +108,8 @@ void Stream::copy_from(Stream& source, const hal::Binding& from, const hal::Bind
 
   Core& there = source.context_->core();
   Core& here = context_->core();
-  here.keep_within_budget();
-  there.keep_within_budget();
+  here.keep_within_budget_to_flush();
+  there.keep_within_budget_to_flush();
   there.make_room_for_transfer(length);
 
   const bool in_place = promise == Source::unchanged && memory->host_pointer() != nullptr;

@@ -126,6 +126,7 @@ struct Raw {
     }
     vk.vkGetDeviceQueue(vk_device, family, 0, &queue);
     pipeline = static_cast<VulkanPipeline*>(ours.kernel.get());
+    handle = pipeline->handle_for({}).or_raise();
     const auto& buffer = static_cast<const VulkanBuffer&>(*ours.arrays[0]->buffer());
     block = buffer.handle();
     address = buffer.address();
@@ -163,7 +164,7 @@ struct Raw {
     if (once) info.flags = VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT;
     vk.vkBeginCommandBuffer(commands, &info);
     barrier(VK_PIPELINE_STAGE_2_ALL_COMMANDS_BIT, VK_ACCESS_2_MEMORY_READ_BIT);
-    vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle());
+    vk.vkCmdBindPipeline(commands, VK_PIPELINE_BIND_POINT_COMPUTE, handle);
   }
   void barrier(VkPipelineStageFlags2 to, VkAccessFlags2 access) const {
     VkMemoryBarrier2 memory{VK_STRUCTURE_TYPE_MEMORY_BARRIER_2};
@@ -252,6 +253,7 @@ struct Raw {
   VolkDeviceTable vk{};
   VkQueue queue = VK_NULL_HANDLE;
   const VulkanPipeline* pipeline = nullptr;
+  VkPipeline handle = VK_NULL_HANDLE;
   VkBuffer block = VK_NULL_HANDLE;
   VkDeviceAddress address = 0;
   std::vector<VkCommandPool> pools;

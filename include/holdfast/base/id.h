@@ -19,9 +19,11 @@ struct Id {
   friend auto operator<=>(const Id&, const Id&) = default;
 
   // Thread-safe; one relaxed increment.
-  static Id next() noexcept {
+  static Id next() noexcept { return next_many(1); }
+  // The last of that many, which all are the caller's.
+  static Id next_many(uint64_t count) noexcept {
     static std::atomic<uint64_t> last{0};
-    return Id{last.fetch_add(1, std::memory_order_relaxed) + 1};
+    return Id{last.fetch_add(count, std::memory_order_relaxed) + count};
   }
 };
 

@@ -20,9 +20,24 @@ class RangeSet {
   RangeSet() = default;
   explicit RangeSet(ByteRange range) { add(range); }
 
-  bool overlaps(ByteRange range) const noexcept;
-  bool contains(ByteRange range) const noexcept;
-  void add(ByteRange range);
+  // Most sets have one range or none, so those are dealt with in place.
+  bool overlaps(ByteRange range) const noexcept {
+    if (ranges_.size() > 1) return overlaps_any(range);
+    return !ranges_.empty() && ranges_[0].overlaps(range);
+  }
+  bool contains(ByteRange range) const noexcept {
+    if (range.empty()) return true;
+    if (ranges_.size() > 1) return contains_in_one(range);
+    return !ranges_.empty() && ranges_[0].contains(range);
+  }
+  void add(ByteRange range) {
+    if (range.empty()) return;
+    if (ranges_.empty()) {
+      ranges_.push_back(range);
+    } else if (ranges_.size() > 1 || !ranges_[0].contains(range)) {
+      insert(range);
+    }
+  }
   void remove(ByteRange range);
   void clear() noexcept { ranges_.clear(); }
   bool empty() const noexcept { return ranges_.empty(); }
@@ -31,6 +46,9 @@ class RangeSet {
   auto end() const noexcept { return ranges_.end(); }
 
  private:
+  bool overlaps_any(ByteRange range) const noexcept;
+  bool contains_in_one(ByteRange range) const noexcept;
+  void insert(ByteRange range);
   // The first range that ends at or after `offset`.
   size_t first_ending_at(Bytes offset) const noexcept;
   void join_closest();

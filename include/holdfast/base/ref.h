@@ -30,6 +30,8 @@ class RefCounted {
   // The last Ref is gone. An override may take a new Ref instead of deleting; it is called again
   // when that Ref goes.
   virtual void destroy() const noexcept { delete this; }
+  // Counts a first Ref, made by Ref::adopt, before anybody else knows the object: a plain store.
+  void count_first_ref() const noexcept { count_.store(1, std::memory_order_relaxed); }
 
  private:
   mutable std::atomic<uint32_t> count_{0};
@@ -75,6 +77,12 @@ class Ref {
   void reset() noexcept { Ref().swap(*this); }
   void swap(Ref& other) noexcept { std::swap(object_, other.object_); }
 
+  // The opposite of detach(): takes over a count that the caller owns.
+  static Ref adopt(T* object) noexcept {
+    Ref ref;
+    ref.object_ = object;
+    return ref;
+  }
   // Gives the reference up without releasing it; the caller owns one count.
   [[nodiscard]] T* detach() noexcept { return std::exchange(object_, nullptr); }
 

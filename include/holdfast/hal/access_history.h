@@ -52,6 +52,10 @@ class AccessHistory {
   template <typename Describe>
   void find_obstacles(ByteRange range, Access access, LaneId lane, const Ticket* own,
                       Obstacles& obstacles, const Describe& what) const {
+    // A first access, after earlier lives of the same lane at most.
+    if (writers_.empty() && readers_.empty() && host_accesses_.empty() && others_.is_of(lane)) {
+      return;
+    }
     Conflict conflict = first_conflict(range, access, lane, own, obstacles);
     if (conflict.found && !obstacles.refusal)
       obstacles.refusal = conflict_failure(conflict, what());
@@ -77,6 +81,8 @@ class AccessHistory {
 
   // Adds all Tickets that are not over.
   void add_to(Frontier& frontier) const;
+  // The same to an empty one, once the Allocation is dead: afterwards the history may know nobody.
+  void leave_to(Frontier& frontier);
   Frontier frontier() const {
     Frontier all;
     add_to(all);
@@ -94,6 +100,7 @@ class AccessHistory {
 
  private:
   struct Entry {
+    Entry(const Ref<Ticket>& of, ByteRange range) : ticket(of), bytes(range) {}
     Ref<Ticket> ticket;
     RangeSet bytes;
   };
@@ -102,7 +109,8 @@ class AccessHistory {
     Failure poison;  // else a map:
     const HostAccess* map = nullptr;
   };
-  using Entries = boost::container::small_vector<Entry, 2>;
+  // Most memory is used by one list: the size of an Allocation counts where there are many.
+  using Entries = boost::container::small_vector<Entry, 1>;
 
   Conflict first_conflict(ByteRange range, Access access, LaneId lane, const Ticket* own,
                           Obstacles& obstacles) const;

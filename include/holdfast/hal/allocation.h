@@ -54,6 +54,18 @@ class Allocation final : public Resource {
   // the user asked for the memory, if known.
   Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag,
              std::source_location site = {});
+  // For a range owner, who makes many.
+  struct Part {
+    Buffer& buffer;
+    ByteRange range;
+    void* range_tag;
+    std::source_location site;
+  };
+  static Ref<Allocation> make(const Part& of, std::string&& name);
+
+  // Results of small kernels are made and dropped all the time.
+  static void* operator new(size_t bytes);
+  static void operator delete(void* block) noexcept;
 
   const Ref<Buffer>& buffer() const noexcept { return buffer_; }
   Bytes offset() const noexcept { return range_.offset; }
@@ -79,9 +91,11 @@ class Allocation final : public Resource {
   // on this device; stable once dead.
   AccessHistory& history() noexcept { return history_; }
   // Grows with every change of the history: a recorder that has seen this value has seen every
-  // change.
+  // change. Whoever makes a change, and so holds the lock of the history, bumps it.
   uint64_t history_version() const noexcept { return version_.load(std::memory_order_acquire); }
-  void bump_history_version() noexcept { version_.fetch_add(1, std::memory_order_release); }
+  void bump_history_version() noexcept {
+    version_.store(version_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
 
   // Reads by the host that no list of this device orders: those of transfers to other devices.
   // While there is one, the bytes must not change. Thread-safe.
@@ -107,9 +121,10 @@ class Allocation final : public Resource {
 
  private:
   enum class Seen : bool { no, yes };
+  Allocation(const Part& of, std::string&& name);
   Allocation(Ref<Buffer> buffer, ByteRange range, std::string name, void* range_tag,
              std::source_location site, Seen seen);
-  ~Allocation() override = default;
+  ~Allocation() override;
   void on_dead() noexcept override;
 
   Ref<Buffer> buffer_;

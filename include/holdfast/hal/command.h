@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <span>
 #include <string_view>
 
@@ -72,9 +73,17 @@ struct BoundRange {
   Access access = Access::read;
 };
 
+// What a mark tells of: the Allocation that begins or ends, and its buffer and range.
+struct Mark {
+  ResourceId allocation;
+  BufferId buffer;
+  ByteRange range;
+};
+
 // One recorded command: plain data, followed in the list by its bindings, its parameters and its
 // label. Marks (birth, death) order nothing and touch nothing; they tell wrapping devices about
-// lives.
+// lives, and have a Mark as their parameters. Those of a command that takes a replay's are the
+// range of these.
 struct Command {
   CommandKind kind = CommandKind::barrier;
   std::byte fill_value{};
@@ -87,14 +96,9 @@ struct Command {
   Groups groups;
   Pipeline* pipeline = nullptr;  // kept alive by the Holds
   ResourceId pipeline_id;        // for code that must not trust the pointer
-  ByteRange replay_parameters;
   // Replaces the parameters in the record. Null except with ablations; always a member, so that the
   // layout is the same without them.
   const std::byte* shared_parameters = nullptr;
-  // For marks: the Allocation that begins or ends, and its buffer and range.
-  ResourceId marked;
-  BufferId marked_buffer;
-  ByteRange marked_range;
 
   bool is_mark() const noexcept { return kind == CommandKind::birth || kind == CommandKind::death; }
   // Whether it is a dispatch without groups, or a copy or fill without bytes.
@@ -114,11 +118,21 @@ struct Command {
     if (shared_parameters != nullptr) return {shared_parameters, parameter_bytes};
     return {after_bindings(), parameter_bytes};
   }
+  // Only of a mark.
+  Mark mark() const noexcept { return recorded_as<Mark>(); }
+  // Only with parameters_from_replay: of these.
+  ByteRange replay_parameters() const noexcept { return recorded_as<ByteRange>(); }
   std::string_view label() const noexcept {
     return {reinterpret_cast<const char*>(after_bindings() + parameter_bytes), label_bytes};
   }
 
  private:
+  template <typename T>
+  T recorded_as() const noexcept {
+    T copy;
+    std::memcpy(&copy, after_bindings(), sizeof copy);
+    return copy;
+  }
   const std::byte* after_bindings() const noexcept {
     return reinterpret_cast<const std::byte*>(this + 1) + binding_count * sizeof(BoundRange);
   }

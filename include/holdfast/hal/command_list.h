@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <memory>
 #include <span>
 #include <string>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "holdfast/hal/command.h"
+#include "holdfast/hal/command_checks.h"
 #include "holdfast/hal/device_info.h"
 #include "holdfast/hal/holds.h"
 #include "holdfast/hal/ticket.h"
@@ -70,10 +72,7 @@ class CommandList {
 
   // Cost: a copy of the bindings and parameters.
   void dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
-                const Parameters& parameters, const Groups& groups, std::string_view label = {}) {
-    check_dispatch(pipeline, bindings, parameters, groups, label);
-    dispatch_checked(pipeline, bindings, parameters, groups, label);
-  }
+                const Parameters& parameters, const Groups& groups, std::string_view label = {});
   // For a recorder that has called check_dispatch itself.
   void dispatch_checked(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
                         const Parameters& parameters, const Groups& groups,
@@ -113,6 +112,12 @@ class CommandList {
   const Program* program() const noexcept { return program_; }
   std::span<const BoundRange> slots() const noexcept { return slots_; }
   std::span<const std::byte> replay_parameters() const noexcept { return replay_parameters_; }
+  // Of a command of this list or, if it is a replay, of its Program: its own, or from the replay's.
+  std::span<const std::byte> parameters_of(const Command& command) const noexcept {
+    if (!command.parameters_from_replay) return command.parameters();
+    const ByteRange range = command.replay_parameters();
+    return replay_parameters().subspan(range.offset.value, range.length.value);
+  }
 
   // Whether the list binds slots or takes replay parameters, and so can run only as a Program.
   bool needs_replay() const noexcept { return needs_replay_; }
@@ -166,18 +171,25 @@ class CommandList {
   Storage take_storage();
 
  private:
+  void hold_pipeline(const Pipeline& pipeline);
+  // With what every command has; the caller adds what only its kind has.
   Command& append(CommandKind kind, std::span<const Binding> bindings,
-                  std::span<const std::byte> parameters, const std::string_view& label);
+                  std::span<const std::byte> parameters, std::string_view label);
+  // The same, but for the count.
+  Command& append_here(CommandKind kind, std::span<const Binding> bindings,
+                       std::span<const std::byte> parameters, std::string_view label);
+  void record_dispatch(const Ref<Pipeline>& pipeline, std::span<const Binding> bindings,
+                       const Parameters& parameters, const Groups& groups, std::string_view label);
   // A record of this many bytes, with the command alone filled in.
   Command& begin_record(CommandKind kind, size_t bytes);
+  void mark(CommandKind kind, const Mark& mark, std::string_view label);
   void add_to_shape(uint64_t word) noexcept;
   void make_room(size_t bytes);
-  std::byte* grow(size_t bytes);
   void check_open() const {
     if (!ticket_ || ticket_->state() != TicketState::open) refuse_to_record();
   }
   [[noreturn]] void refuse_to_record() const;
-  std::string where(const char* verb, std::string_view label) const;
+  CommandChecks checks() const noexcept;
 
   ListId id_;
   DeviceId device_;
@@ -193,6 +205,10 @@ class CommandList {
   std::vector<std::shared_ptr<const NativeCallback>> natives_;
   bool keeps_users_ = false;
   std::vector<Ref<Allocation>> users_;
+  // Pipelines that the list holds, the latest few. Lists of many threads bind the same ones, so the
+  // hint of who held them last is of no use.
+  std::array<const Pipeline*, 4> held_pipelines_{};
+  size_t next_held_pipeline_ = 0;
   const Program* program_ = nullptr;  // kept alive by the Holds
   std::vector<BoundRange> slots_;
   std::vector<std::byte> replay_parameters_;

@@ -29,8 +29,9 @@ class Holds {
 
   // Makes room, so that the next n calls of add cannot fail.
   void reserve(size_t n) {
-    if (held_.size() + n > held_.capacity())
+    if (held_.capacity() - held_.size() < n) {
       held_.reserve(std::max(2 * held_.capacity(), held_.size() + n));
+    }
   }
   size_t size() const noexcept { return held_.size(); }
   auto begin() const noexcept { return held_.begin(); }

@@ -48,8 +48,13 @@ class Resource {
   uint32_t holds() const noexcept;
 
  protected:
-  Resource(DeviceId device, std::string name)
-      : id_(ResourceId::next()), device_(device), name_(std::move(name)) {}
+  Resource(DeviceId device, std::string&& name, ResourceId id = ResourceId::next())
+      : id_(id), device_(device), name_(std::move(name)) {}
+  // A thread takes many ids at a time, so that threads that make Resources do not meet. For what no
+  // probe sees: probes tell by their ids which of two Resources is the older one.
+  static ResourceId next_id_of_thread() noexcept;
+  // Counts a first user, made by Ref::adopt, before anybody else knows the Resource.
+  void count_first_user() const noexcept { users_.store(1, std::memory_order_relaxed); }
   virtual ~Resource() = default;
   // The last user is gone. Called once, with no lock of ours held; must not throw.
   virtual void on_dead() noexcept {}

@@ -73,7 +73,13 @@ class Frontier {
  public:
   // Cost: a scan of the set, which has at most two tickets a lane and, once pruned, beyond a few,
   // one submitted ticket a queue.
-  void add(const Ref<Ticket>& ticket);
+  void add(Ref<Ticket> ticket) {
+    if (tickets_.empty()) {
+      if (!ticket->is_over()) tickets_.push_back(std::move(ticket));
+    } else if (tickets_.size() > 1 || tickets_[0] != ticket) {
+      add_further(std::move(ticket));
+    }
+  }
   void add(const Frontier& other);
   // Drops what is over.
   void prune();
@@ -84,11 +90,19 @@ class Frontier {
     return empty();
   }
   void clear() noexcept { tickets_.clear(); }
+  // Whether all of them are the lane's.
+  bool is_of(LaneId lane) const noexcept {
+    for (const Ref<Ticket>& ticket : tickets_) {
+      if (ticket->lane() != lane) return false;
+    }
+    return true;
+  }
   auto begin() const noexcept { return tickets_.begin(); }
   auto end() const noexcept { return tickets_.end(); }
   size_t size() const noexcept { return tickets_.size(); }
 
  private:
+  void add_further(Ref<Ticket> ticket);
   boost::container::small_vector<Ref<Ticket>, 2> tickets_;
 };
 

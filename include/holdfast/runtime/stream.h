@@ -38,7 +38,7 @@ class Stream final : public RefCounted {
   void fill(const hal::Binding& to, std::byte value, std::string_view label = {});
   void native(hal::NativeCallback callback, std::span<const hal::Binding> bindings,
               std::string_view label = {});
-  Transaction begin();
+  Transaction begin(Transaction::MemoryUser memory_user = Transaction::MemoryUser::transaction);
 
   // Copies bytes from the memory of another device without blocking the host; `source` is a stream
   // of that device. The copy comes after everything recorded here and on `source`, and both are

@@ -7,6 +7,9 @@
 
 #include "holdfast/hal/command.h"
 
+namespace holdfast::hal {
+class CommandList;
+}
 namespace holdfast::runtime {
 struct PendingCommand;
 }
@@ -22,6 +25,11 @@ class Stream;
 // pipelines, for the next operation, until it goes. Belongs to one task.
 class Transaction {
  public:
+  // Who keeps the memory that commands name from dying before commit() or roll_back().
+  enum class MemoryUser : bool {
+    transaction,
+    caller  // which is a user of all of it anyway, and saves counting it again
+  };
   Transaction(Transaction&&) noexcept;
   Transaction& operator=(Transaction&&) noexcept;
   // Rolls back what was not committed.
@@ -42,19 +50,23 @@ class Transaction {
   // Records everything in the stream's open list. When it throws, nothing was recorded. Afterwards
   // the transaction is empty and can be used again.
   void commit();
+  // Adds everything to a list of the caller's, in order and without barriers, and stays as it is.
+  // For programs. When it throws, some of it may be there.
+  void append_to(hal::CommandList& list);
   // Drops what was not committed; the transaction can be used again.
   void roll_back() noexcept;
   bool empty() const noexcept;
 
  private:
   friend class Stream;
-  explicit Transaction(Ref<Stream> stream);
+  Transaction(Ref<Stream> stream, MemoryUser memory_user);
   void add(PendingCommand command);
   const Ref<hal::Pipeline>& keep(const Ref<hal::Pipeline>& pipeline);
   // Lets the commands borrow from the storage below, which does not move any more.
   void settle();
 
   Ref<Stream> stream_;
+  MemoryUser memory_user_;
   std::vector<PendingCommand> commands_;
   // What the commands borrow, one after the other. Kept when the transaction is used again, so that
   // recording costs no allocation.

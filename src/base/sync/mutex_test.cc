@@ -12,12 +12,7 @@
 namespace holdfast::sync {
 namespace {
 
-// std::mutex may not be asked by its own holder, so another thread asks.
-bool is_free(Mutex& mutex) {
-  bool free = false;
-  Thread("asker", [&] { free = mutex.is_free(); });
-  return free;
-}
+bool is_free(const Mutex& mutex) { return mutex.is_free(); }
 
 TEST(Mutex, it_is_held_as_long_as_its_lock_lives) {
   Mutex mutex;
@@ -66,6 +61,29 @@ TEST(Mutex, threads_exclude_each_other) {
     }
   }
   EXPECT_EQ(count, kThreads * kRounds);
+}
+
+// Longer than anybody looks for it: those who wait are asleep by then, and each is woken.
+TEST(Mutex, whoever_sleeps_for_it_is_woken) {
+  constexpr int kThreads = 4;
+  Mutex mutex;
+  int count = 0;
+  std::vector<Thread> threads;
+  {
+    const Lock lock(mutex);
+    const uint64_t before = lock_waits();
+    for (int t = 0; t < kThreads; ++t) {
+      threads.emplace_back("sleeper", [&] {
+        const Lock own(mutex);
+        ++count;
+      });
+    }
+    while (lock_waits() < before + kThreads) relax(0);
+    for (unsigned i = 0; i < 200; ++i) relax(i);
+  }
+  threads.clear();
+  EXPECT_EQ(count, kThreads);
+  EXPECT_TRUE(mutex.is_free());
 }
 
 TEST(Guarded, it_makes_its_value_from_the_arguments) {

@@ -18,7 +18,7 @@ namespace {
 
 // Fork
 
-constinit std::atomic<uint32_t> generation{0};
+using internal::generation;
 constinit std::atomic<uint32_t> forks{0};   // under way
 constinit std::atomic<uint32_t> inside{0};  // threads that have a NoFork
 constinit thread_local uint32_t depth = 0;  // how many this one has
@@ -103,8 +103,6 @@ void run_exit_actions() {
 }
 
 }  // namespace
-
-uint32_t fork_generation() noexcept { return generation.load(std::memory_order_relaxed); }
 
 NoFork::NoFork() noexcept {
   if (depth++ > 0) return;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 
@@ -7,10 +8,15 @@
 
 namespace holdfast::sync {
 
+namespace internal {
+inline constinit std::atomic<uint32_t> generation{0};
+}
 // How many forks lie between the first process and this one. Threads do not survive a fork, so
 // an object that has some remembers its generation and refuses to work in another. One relaxed
 // load.
-uint32_t fork_generation() noexcept;
+inline uint32_t fork_generation() noexcept {
+  return internal::generation.load(std::memory_order_relaxed);
+}
 
 // While one lives, fork() in another thread waits. For what a forked child would find half done for
 // ever, since the thread at it does not exist there: calls into the dynamic loader, and locks that

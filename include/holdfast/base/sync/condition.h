@@ -15,29 +15,31 @@ class Condition {
  public:
   template <typename Predicate>
   void wait(Lock& lock, Predicate done, const Where& where = Where::current()) {
-    check_only_held(lock.rank_, where);
+    check_only_held(lock.mutex_.rank_, where);
     if (Scheduler* scheduler = Scheduler::current()) {
       while (!done()) sleep(*scheduler, lock, TimePoint::max(), where);
       return;
     }
-    changed_.wait(lock.lock_, done);
+    Lock::Bare bare(lock.mutex_);
+    changed_.wait(bare, done);
   }
   // Returns whether the predicate held before the deadline.
   template <typename Predicate>
   bool wait_until(Lock& lock, Deadline deadline, Predicate done,
                   const Where& where = Where::current()) {
-    check_only_held(lock.rank_, where);
+    check_only_held(lock.mutex_.rank_, where);
     if (Scheduler* scheduler = Scheduler::current()) {
       while (!done()) {
         if (!sleep(*scheduler, lock, deadline.when(), where)) return done();
       }
       return true;
     }
+    Lock::Bare bare(lock.mutex_);
     if (deadline.is_never()) {
-      changed_.wait(lock.lock_, done);
+      changed_.wait(bare, done);
       return true;
     }
-    return changed_.wait_until(lock.lock_, deadline.when(), done);
+    return changed_.wait_until(bare, deadline.when(), done);
   }
   void notify_one() noexcept {
     changed_.notify_one();
@@ -50,16 +52,17 @@ class Condition {
 
  private:
   bool sleep(Scheduler& scheduler, Lock& lock, TimePoint deadline, const Where& where) {
-    std::mutex* const mutex = lock.lock_.mutex();
-    lock.lock_.unlock();
-    note_given(lock.rank_);
-    scheduler.give(mutex, false);
+    lock.owns_ = false;
+    const LockRank rank = lock.mutex_.rank_;
+    lock.mutex_.give();
+    note_given(rank);
+    scheduler.give(&lock.mutex_, false);
     const bool notified = scheduler.wait(this, deadline, where);
     lock.take(where);
     return notified;
   }
 
-  std::condition_variable changed_;
+  std::condition_variable_any changed_;
 };
 
 }  // namespace holdfast::sync

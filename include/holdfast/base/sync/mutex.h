@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <mutex>
 #include <utility>
 
@@ -34,15 +35,30 @@ class HOLDFAST_CAPABILITY("mutex") Mutex {
   // For clang's analysis only: states that the caller holds the mutex where the analysis cannot see
   // it, as in the predicate of a wait.
   void assert_held() const noexcept HOLDFAST_ASSERT_HELD(this) {}
-  // Whether another thread could have taken it just now. For tests.
-  bool is_free() {
-    const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-    return lock.owns_lock();
-  }
+  // Whether a thread could have taken it just now. For tests.
+  bool is_free() const noexcept { return word_.load(std::memory_order_relaxed) == vacant; }
 
  private:
+  friend class Condition;
   friend class Lock;
-  std::mutex mutex_;
+  enum : uint32_t { vacant, taken, awaited };  // awaited: taken, and somebody may be asleep
+
+  // One atomic operation each where nobody else wants it: no call.
+  bool try_take() noexcept {
+    uint32_t free = vacant;
+    return word_.compare_exchange_strong(free, taken, std::memory_order_acquire,
+                                         std::memory_order_relaxed);
+  }
+  void take() noexcept {
+    if (!try_take()) take_slowly();
+  }
+  void give() noexcept {
+    if (word_.exchange(vacant, std::memory_order_release) == awaited) word_.notify_one();
+  }
+  // Looks for a while, since holders are soon done, then sleeps.
+  void take_slowly() noexcept;
+
+  std::atomic<uint32_t> word_{vacant};
   const LockRank rank_;
 };
 
@@ -77,37 +93,47 @@ class HOLDFAST_SCOPED_CAPABILITY LeafLock {
 class HOLDFAST_SCOPED_CAPABILITY Lock {
  public:
   explicit Lock(Mutex& mutex, const Where& where = Where::current()) HOLDFAST_ACQUIRE(mutex)
-      : lock_(mutex.mutex_, std::defer_lock), rank_(mutex.rank_) {
+      : mutex_(mutex) {
     take(where);
   }
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
   ~Lock() HOLDFAST_RELEASE() {
-    if (lock_.owns_lock()) give();
+    if (owns_) give();
   }
 
   // For the rare function that must step outside for a while; the destructor copes with both.
   void unlock() HOLDFAST_RELEASE() { give(); }
   void lock(const Where& where = Where::current()) HOLDFAST_ACQUIRE() { take(where); }
-  bool owns() const noexcept { return lock_.owns_lock(); }
+  bool owns() const noexcept { return owns_; }
 
  private:
   friend class Condition;
-  void give() {
-    std::mutex* const mutex = lock_.mutex();
-    lock_.unlock();
-    note_given(rank_);
-    if (Scheduler* scheduler = Scheduler::current()) scheduler->give(mutex, true);
+  // What a Condition waits with: the mutex alone, which no check and no scheduler sees.
+  class Bare {
+   public:
+    explicit Bare(Mutex& mutex) noexcept : mutex_(mutex) {}
+    void lock() noexcept { mutex_.take(); }
+    void unlock() noexcept { mutex_.give(); }
+
+   private:
+    Mutex& mutex_;
+  };
+  void give() noexcept {
+    owns_ = false;
+    const LockRank rank = mutex_.rank_;  // whoever takes the mutex next may end its life
+    mutex_.give();
+    note_given(rank);
+    if (Scheduler* scheduler = Scheduler::current()) scheduler->give(&mutex_, true);
   }
   void take(const Where& where) {
-    check_and_note_taken(rank_, where);
-    if (Scheduler* scheduler = Scheduler::current()) scheduler->take(lock_.mutex(), where);
-    if (lock_.try_lock()) return;
-    internal::lock_waits.fetch_add(1, std::memory_order_relaxed);
-    lock_.lock();
+    check_and_note_taken(mutex_.rank_, where);
+    if (Scheduler* scheduler = Scheduler::current()) scheduler->take(&mutex_, where);
+    mutex_.take();
+    owns_ = true;
   }
-  std::unique_lock<std::mutex> lock_;
-  LockRank rank_;
+  Mutex& mutex_;
+  bool owns_ = false;
 };
 
 // A value that can be reached only while its mutex is held:
