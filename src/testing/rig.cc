@@ -1,5 +1,7 @@
 #include "holdfast/testing/rig.h"
 
+#include <embedded/testing_spirv.h>
+
 #include <algorithm>
 #include <atomic>
 #include <cstdlib>
@@ -109,7 +111,7 @@ Rig::Rig(World& world, hal::CpuOptions device_options, runtime::Options options)
   // Made now, since tasks share the rig.
   add();
   affine();
-  if (family() == Family::cpu) explode();
+  if (family() != Family::cuda) explode();
 }
 
 Rig::~Rig() {
@@ -132,14 +134,26 @@ Ref<hal::Pipeline> Rig::affine() {
 }
 
 Ref<hal::Pipeline> Rig::explode() {
-  if (!explode_) {
-    explode_ = context->create_pipeline(
-        {"explode",
-         hal::HostFunction([](const hal::HostGroup&) { throw std::runtime_error("it exploded"); }),
-         1,
-         {}});
-  }
+  if (!explode_) explode_ = make_explode("explode", 1);
   return explode_;
+}
+
+Ref<hal::Pipeline> Rig::explode_reading() {
+  if (!explode_reading_) explode_reading_ = make_explode("explode_reading", 2);
+  return explode_reading_;
+}
+
+Ref<hal::Pipeline> Rig::make_explode(std::string_view name, uint32_t bindings) {
+  hal::Module module =
+      hal::HostFunction([](const hal::HostGroup&) { throw std::runtime_error("it exploded"); });
+  if (family() == Family::vulkan) {
+    const std::span<const uint32_t> words = embedded::testing_spirv(name);
+    hal::SpirvModule reporting{{words.begin(), words.end()}};
+    reporting.bindings = hal::SpirvBindings::addresses;
+    reporting.report = {{4}, [](std::span<const std::byte>) { return std::string("it exploded"); }};
+    module = std::move(reporting);
+  }
+  return context->create_pipeline({std::string(name), std::move(module), bindings, {}});
 }
 
 Pages::Pages(size_t at_least) : data_(nullptr), size_{round_up(at_least, kPage)} {
@@ -170,7 +184,7 @@ void run_affine(Rig& rig, runtime::Stream& stream, const Binding& at, uint8_t va
 void run_explode(Rig& rig, runtime::Stream& stream, const Ref<hal::Allocation>& out,
                  std::string_view label) {
   const std::array bindings{write_of(out)};
-  if (rig.family() == Family::cpu) {
+  if (rig.family() != Family::cuda) {
     return stream.dispatch(rig.explode(), bindings, {}, {1, 1, 1}, label);
   }
   stream.native([](const hal::NativeCall&) { throw std::runtime_error("it exploded"); }, bindings,

@@ -113,14 +113,19 @@ struct Rig {
   Ref<hal::Pipeline> add();
   // One binding, read and written: every byte becomes 2 * byte + parameter, so order shows.
   Ref<hal::Pipeline> affine();
-  // One binding; throws "it exploded". Only where kernels can: see run_explode().
+  // One binding; fails with "it exploded". Only where kernels can: see run_explode().
   Ref<hal::Pipeline> explode();
+  // The same with two bindings.
+  Ref<hal::Pipeline> explode_reading();
 
  private:
+  Ref<hal::Pipeline> make_explode(std::string_view name, uint32_t bindings);
+
   World* world_ = nullptr;
   Ref<hal::Pipeline> add_;
   Ref<hal::Pipeline> affine_;
   Ref<hal::Pipeline> explode_;
+  Ref<hal::Pipeline> explode_reading_;
 };
 
 inline hal::CpuOptions discrete(uint32_t queues = 2) {

@@ -100,6 +100,12 @@ bool World::is_left_to_the_cpu(const char* why) {
   return true;
 }
 
+bool World::is_left_to_checked_kernels() {
+  if (family_ != Family::cuda) return false;
+  skip(kKernelsFailAlone);
+  return true;
+}
+
 std::string World::skipped() const {
   const sync::LeafLock lock(mutex_);
   return skipped_;

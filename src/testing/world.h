@@ -20,7 +20,7 @@ namespace holdfast::testing {
 // Why a scenario is left to the CPU.
 inline constexpr const char* kMakesHostCode = "its compiler makes code for the CPU";
 inline constexpr const char* kNoRoomForStaging = "its counts and limits leave no room for staging";
-inline constexpr const char* kKernelsFailAlone = "a GPU's kernel does not fail without the device";
+inline constexpr const char* kKernelsFailAlone = "kernels do not fail there without the device";
 inline constexpr const char* kMapsMemory = "the host does not reach a GPU's memory";
 
 // What a scenario runs on. The same scenario runs on the plain device of a family, on validate of
@@ -52,6 +52,8 @@ class World {
 
   // The same for whatever is not the CPU's; whether it was skipped.
   bool is_left_to_the_cpu(const char* why);
+  // The same for devices whose kernels cannot fail a check alone: NVIDIA's.
+  bool is_left_to_checked_kernels();
 
   // Runs the body; an Error that a fault explains ends it quietly, any other is a failure.
   void run(const std::function<void()>& body);

@@ -31,7 +31,8 @@ struct DeviceInfo {
   uint32_t max_group_threads = 1024;            // of a kernel that counts threads
   ModuleForm module_form = ModuleForm::host_function;
   // What code is compiled for, where one form has several: "sm_90"; of Vulkan, what floating
-  // numbers keep: "nan32 nan16".
+  // numbers keep, "simd32" where subgroups are simdgroups, and the driver where it needs code of
+  // its own: "nan32 nan16 simd32".
   std::string architecture{};
   ThreadStyle thread_style = ThreadStyle::few_strong;
   Bytes max_buffer;             // of one Buffer

@@ -61,8 +61,9 @@ enum class SpirvBindings : uint8_t {
 //
 // With `descriptors`, up to kMaxPushBytes of parameters are the push constants from byte 0 on.
 // Larger parameters are a read-only storage buffer at the binding after the last. With `addresses`
-// there is one block: the address of each binding, 8 bytes each, then the parameters. A block of up
-// to kMaxPushBytes is the push constants; for a larger block they hold its address.
+// there is one block: the address of each binding, 8 bytes each, then what `binding_lengths` and
+// `report` add, then the parameters. A block of up to kMaxPushBytes is the push constants; for a
+// larger block they hold its address.
 struct SpirvModule {
   static constexpr Bytes kMaxPushBytes{128};  // what every Vulkan device has
 
@@ -81,6 +82,22 @@ struct SpirvModule {
   // dispatch says them: three 32-bit numbers among its parameters, from this byte on. The driver
   // finishes the module anew for every size that it meets.
   std::optional<Bytes> threads_at{};
+  // With `addresses`: the block has the bytes of each binding, too, 8 bytes each.
+  bool binding_lengths = false;
+  // With `addresses`: the block has the address of memory to which the kernel reports a failure.
+  // The memory is zero before the dispatch. If its first word is not zero afterwards, the dispatch
+  // has failed for the reason that `read` makes of the memory.
+  struct Report {
+    Bytes size{};
+    std::function<std::string(std::span<const std::byte>)> read{};  // touches memory alone
+  };
+  std::optional<Report> report{};
+
+  // Of the block, before the parameters.
+  Bytes address_bytes(uint32_t binding_count) const noexcept {
+    return Bytes{sizeof(uint64_t)} *
+           (uint64_t{binding_count} * (binding_lengths ? 2 : 1) + (report ? 1 : 0));
+  }
 };
 
 // Code for an NVIDIA GPU, with a kernel of the given name: a cubin, or PTX, which the driver
@@ -103,8 +120,8 @@ struct CudaModule {
   Groups cluster{1, 1, 1};   // groups that run together; the grid is a multiple of it
   bool cooperative = false;  // all groups run at once, and may wait for one another
   // Every thread waits for the grids before it (griddepcontrol.wait) before it reads or writes
-  // memory, and reads none past the caches' coherence (ld.global.nc): a graph may launch it while
-  // the kernel that it comes after still ends.
+  // memory, and reads none past the caches' coherence (ld.global.nc): it may be launched while the
+  // kernel that it comes after still ends.
   bool waits_for_grids = false;
 };
 

@@ -93,10 +93,7 @@ class ListRun {
     p.failed_unit = Prepared::kNone;
     const auto bindings = command.bindings();
     for (size_t i = 0; i < bindings.size(); ++i) p.bindings[i] = host_bytes(bindings[i]);
-    p.parameters = command.parameters_from_replay
-                       ? replay_.replay_parameters().subspan(command.replay_parameters.offset.value,
-                                                             command.replay_parameters.length.value)
-                       : command.parameters();
+    p.parameters = replay_.parameters_of(command);
     p.units = 1;
     p.expected_ns = 1000;
     if (command.kind == CommandKind::dispatch) {

@@ -369,7 +369,7 @@ void CudaCore::begin_closing() noexcept {
   if (!retained_) return;
   // Their last counters are written; but the driver may not have let go of what wrote them.
   const Current current(*this);
-  for (const auto& progress : streams_) (void)cu.cuStreamSynchronize(progress->stream);
+  for (const auto& progress : streams_) (void)synchronize(*progress);
 }
 
 void CudaCore::finish_closing() noexcept {
@@ -377,7 +377,11 @@ void CudaCore::finish_closing() noexcept {
   {
     const Current current(*this);
     profiler.destroy(*this);
-    for (const auto& progress : streams_) (void)cu.cuStreamDestroy(progress->stream);
+    for (const auto& progress : streams_) {
+      (void)cu.cuStreamDestroy(progress->stream);
+      if (progress->writer != nullptr) (void)cu.cuStreamDestroy(progress->writer);
+      if (progress->written_after != nullptr) (void)cu.cuEventDestroy(progress->written_after);
+    }
     pinned_mutex_.assert_held();  // nobody else is left
     for (const Memory& kept : kept_pinned_) (void)cu.cuMemFreeHost(kept.host);
     kept_pinned_.clear();

@@ -39,6 +39,11 @@ struct CudaProgress : GpuProgress {
   cu::CUdeviceptr counter_address = 0;
   cu::CUevent event = nullptr;  // recorded where others are to wait; null: wait for the stream
   bool is_native = false;       // the stream is others', and may be gone
+  // Writes the counter where the stream has more to do, which would else wait for the write; made
+  // when it is first used.
+  cu::CUstream writer = nullptr;
+  cu::CUevent written_after = nullptr;  // recorded on `stream`, for `writer` to wait for
+  uint64_t last_by_writer = 0;
   // How often the counter was found behind since the driver was last asked how the stream is.
   mutable std::atomic<uint32_t> disappointments{0};
 
@@ -126,6 +131,11 @@ class CudaCore final : public GpuCore {
                     std::string_view what) const;
   // The stream writes the counter, after what it has by now.
   Failure write_counter(cu::CUstream stream, const CudaProgress& progress, uint64_t value) const;
+  // The same for one of ours, whose next list need not wait for the write: another stream writes.
+  // Until the counter has this value, later ones must be written in the same way.
+  Failure write_counter_aside(CudaProgress& progress, uint64_t value) const;
+  // Until the driver has done all that it has of a stream of ours and its counter.
+  cu::CUresult synchronize(const CudaProgress& progress) const;
 
   // Memory, with the context current. Device memory is neither allocated nor freed by waiting for
   // work of a queue. Pinned memory that is freed while lists are in flight is kept for later

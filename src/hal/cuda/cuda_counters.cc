@@ -86,6 +86,37 @@ Failure CudaCore::write_counter(cu::CUstream stream, const CudaProgress& progres
       "a stream cannot say how far it is");
 }
 
+Failure CudaCore::write_counter_aside(CudaProgress& progress, uint64_t value) const {
+  constexpr std::string_view kWhat = "a stream cannot say how far it is";
+  if (progress.written_after == nullptr) {
+    cu::CUevent event = nullptr;
+    if (Failure failure = check(cu.cuEventCreate(&event, cu::CU_EVENT_DISABLE_TIMING), kWhat)) {
+      return failure;
+    }
+    progress.written_after = event;
+  }
+  if (progress.writer == nullptr) {
+    cu::CUstream made = nullptr;
+    if (Failure failure = check(cu.cuStreamCreate(&made, cu::CU_STREAM_NON_BLOCKING), kWhat)) {
+      return failure;
+    }
+    progress.writer = made;
+  }
+  Failure failure = check(cu.cuEventRecord(progress.written_after, progress.stream), kWhat);
+  if (!failure) {
+    failure = check(cu.cuStreamWaitEvent(progress.writer, progress.written_after, 0), kWhat);
+  }
+  if (!failure) failure = write_counter(progress.writer, progress, value);
+  if (!failure) progress.last_by_writer = value;
+  return failure;
+}
+
+cu::CUresult CudaCore::synchronize(const CudaProgress& progress) const {
+  const cu::CUresult result = cu.cuStreamSynchronize(progress.stream);
+  if (result != cu::CUDA_SUCCESS || progress.writer == nullptr) return result;
+  return cu.cuStreamSynchronize(progress.writer);
+}
+
 Failure CudaCore::make_wait(cu::CUstream stream, const CudaProgress& progress, uint64_t value,
                             std::string_view what) const {
   if (has_memory_operations) {

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <span>
 
+#include "holdfast/base/sync/clock.h"
+#include "holdfast/base/sync/thread.h"
 #include "holdfast/hal/cuda/stub_gpu_test.h"
 #include "holdfast/hal/devices.h"
 #include "holdfast/testing/temporary_folder.h"
@@ -599,6 +601,65 @@ TEST_P(CudaCounter, that_nobody_can_write_loses_the_device_and_nothing_hangs) {
   EXPECT_TRUE(stub_failed(pending));
   stub().release();
   stub().drain();
+}
+
+TEST_P(CudaCounter, of_lists_that_pile_up_is_written_aside_and_in_order) {
+  CudaOptions with = options();
+  with.stream_memory_operations = GetParam();
+  open(with);
+  const auto data = uploaded({1});
+  const auto add_one = [&] {
+    auto work = list();
+    affine(work, data, 1, 1);
+    return submit(work);
+  };
+  const auto events = [&] { return stub().calls("cuEventRecord"); };
+  const uint64_t before = events();
+  EXPECT_TRUE(stub_reached(add_one()));
+  EXPECT_EQ(events(), before);
+  stub().hold();
+  std::vector<Point> piled;
+  for (int i = 0; i < 12; ++i) piled.push_back(add_one());
+  EXPECT_EQ(events() > before, GetParam());
+  EXPECT_EQ(piled.front().query(), PointState::pending);
+  stub().release();
+  for (const Point& point : piled) EXPECT_TRUE(stub_reached(point));
+  EXPECT_EQ(read(data), StubWords{14});
+  // Whatever was written aside has been: the stream itself writes again.
+  const uint64_t after = events();
+  EXPECT_TRUE(stub_reached(add_one()));
+  EXPECT_EQ(events(), after);
+  EXPECT_EQ(read(data), StubWords{15});
+}
+
+TEST_F(CudaDeviceTest, a_counter_whose_write_aside_is_refused_is_written_by_the_host) {
+  open();
+  const auto data = uploaded({1});
+  for (const char* call : {"cuEventCreate", "cuStreamCreate", "cuEventRecord", "cuStreamWaitEvent",
+                           "cuStreamWriteValue64"}) {
+    stub().hold();
+    std::vector<Point> piled;
+    // The fifth is the first that is written aside.
+    for (int i = 0; i < 4; ++i) {
+      auto work = list();
+      affine(work, data, 1, 1);
+      piled.push_back(submit(work));
+    }
+    stub().fail(call, 1, CUDA_ERROR_NOT_PERMITTED);
+    const uint64_t before = stub().calls(call);
+    sync::Thread other("release", [&] {
+      while (stub().calls(call) == before) sync::nap(std::chrono::milliseconds(1));
+      stub().release();
+    });
+    auto work = list();
+    affine(work, data, 1, 1);
+    piled.push_back(submit(work));
+    other.join();
+    for (const Point& point : piled) EXPECT_TRUE(stub_reached(point)) << call;
+    stub().fail_no_more();
+  }
+  EXPECT_EQ(read(data), StubWords{26});
+  EXPECT_FALSE(device().lost());
 }
 
 INSTANTIATE_TEST_SUITE_P(Streams, CudaCounter, ::testing::Bool(), [](const auto& test) {

@@ -65,7 +65,7 @@ class Launching {
     const bool timing = core_.profiler.enabled();
     const cu::CUevent before = timing ? core_.profiler.record(core_, stream_) : nullptr;
     const cu::CUresult result =
-        d.pipeline.has_attributes()
+        d.pipeline.has_attributes() || d.pipeline.waits_for_grids()
             ? launch_with_attributes(d, arguments)
             : cu_.cuLaunchKernel(d.pipeline.function(), d.groups.x, d.groups.y, d.groups.z,
                                  d.threads.x, d.threads.y, d.threads.z, d.pipeline.shared_memory(),
@@ -85,7 +85,7 @@ class Launching {
   }
 
   cu::CUresult launch_with_attributes(const CudaWork::Dispatch& d, CudaArguments& arguments) const {
-    std::array<cu::CUlaunchAttribute, 2> attributes{};
+    std::array<cu::CUlaunchAttribute, 3> attributes{};
     unsigned count = 0;
     if (d.pipeline.is_cooperative()) {
       attributes[count].id = cu::CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
@@ -94,6 +94,12 @@ class Launching {
     if (const Groups cluster = d.pipeline.cluster(); cluster.count() > 1) {
       attributes[count].id = cu::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
       attributes[count++].value.clusterDim = {cluster.x, cluster.y, cluster.z};
+    }
+    // It waits for what the stream has before it, first of all, and may be launched while that
+    // ends.
+    if (d.pipeline.waits_for_grids()) {
+      attributes[count].id = cu::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+      attributes[count++].value.programmaticStreamSerializationAllowed = 1;
     }
     cu::CUlaunchConfig config;
     config.gridDimX = d.groups.x;

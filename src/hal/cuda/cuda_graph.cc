@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
 #include <utility>
 
 #include "holdfast/base/ablation.h"
@@ -65,9 +68,11 @@ size_t words_of(const Command& command) {
                                                : kOperandWords;
 }
 
-constexpr uint64_t joined(uint32_t high, uint32_t low) { return uint64_t{high} << 32 | low; }
-constexpr uint32_t high(uint64_t word) { return static_cast<uint32_t>(word >> 32); }
-constexpr uint32_t low(uint64_t word) { return static_cast<uint32_t>(word); }
+// Two numbers of a grid as one word, in which they lie one after the other.
+constexpr uint64_t joined(uint32_t first, uint32_t second) {
+  static_assert(std::endian::native == std::endian::little);
+  return uint64_t{second} << 32 | first;
+}
 
 // Commands that a graph can have, and enough of them.
 bool can_be_graph(const CudaWork& work) {
@@ -116,15 +121,16 @@ Failure CudaGraph::build(const CudaWork& work) {
 
 cu::CudaKernelNodeParams CudaGraph::kernel_params(const Node& node, const CudaPipeline& pipeline,
                                                   CudaArguments& arguments) const {
-  const uint64_t* const words = &words_[node.first];
+  std::array<uint32_t, 2 * kGridWords> grid;
+  std::memcpy(grid.data(), &words_[node.first], sizeof grid);
   cu::CudaKernelNodeParams params;
   params.func = pipeline.function();
-  params.gridDimX = high(words[0]);
-  params.gridDimY = low(words[0]);
-  params.gridDimZ = high(words[1]);
-  params.blockDimX = low(words[1]);
-  params.blockDimY = high(words[2]);
-  params.blockDimZ = low(words[2]);
+  params.gridDimX = grid[0];
+  params.gridDimY = grid[1];
+  params.gridDimZ = grid[2];
+  params.blockDimX = grid[3];
+  params.blockDimY = grid[4];
+  params.blockDimZ = grid[5];
   params.sharedMemBytes = pipeline.shared_memory();
   params.extra = arguments.extra;
   return params;
@@ -141,7 +147,7 @@ cu::CudaMemcpy3D CudaGraph::copy_params(const Node& node) const {
 cu::CudaMemsetNodeParams CudaGraph::fill_params(const Node& node) const {
   cu::CudaMemsetNodeParams params;
   params.dst = words_[node.first];
-  params.value = low(words_[node.first + 1]);
+  params.value = static_cast<uint32_t>(words_[node.first + 1]);
   params.width = words_[node.first + 2];
   return params;
 }
@@ -153,8 +159,8 @@ Failure CudaGraph::add_node(const CudaWork& work, const Command& command, bool b
   node.kind = command.kind;
   has_transfers_ = has_transfers_ || command.kind != CommandKind::dispatch;
   node.begins_wave = begins_wave;
-  node.first = words_.size();
-  node.count = words_of(command);
+  node.first = static_cast<uint32_t>(words_.size());
+  node.count = static_cast<uint32_t>(words_of(command));
   words_.resize(node.first + node.count);
   (void)rewrite(node, work, command);
   cu::CUresult result = cu::CUDA_SUCCESS;
@@ -209,7 +215,8 @@ cu::CUresult CudaGraph::add_kernel(Node& node, const CudaPipeline& pipeline,
   return cu.cuGraphAddDependencies(graph_, after.data(), &node.handle, &edge, 1);
 }
 
-bool CudaGraph::fits(const Node& node, const CudaWork& work, const Command& command) {
+[[gnu::always_inline]] inline bool CudaGraph::fits(const Node& node, const CudaWork& work,
+                                                   const Command& command) {
   if (node.kind != command.kind) return false;
   switch (command.kind) {
     case CommandKind::dispatch:
@@ -222,7 +229,9 @@ bool CudaGraph::fits(const Node& node, const CudaWork& work, const Command& comm
   }
 }
 
-bool CudaGraph::rewrite(const Node& node, const CudaWork& work, const Command& command) {
+// Inline, as what is done for every node of every list: calls would be a third of it.
+[[gnu::always_inline]] inline bool CudaGraph::rewrite(const Node& node, const CudaWork& work,
+                                                      const Command& command) {
   uint64_t* at = &words_[node.first];
   uint64_t difference = 0;
   const auto put = [&](uint64_t word) {
@@ -252,7 +261,8 @@ bool CudaGraph::rewrite(const Node& node, const CudaWork& work, const Command& c
   return difference != 0;
 }
 
-cu::CUresult CudaGraph::set(const Node& node, const CudaPipeline* pipeline) {
+[[gnu::always_inline]] inline cu::CUresult CudaGraph::set(const Node& node,
+                                                          const CudaPipeline* pipeline) {
   const cu::Calls& cu = core()->cu;
   switch (node.kind) {
     case CommandKind::dispatch: {

@@ -52,8 +52,8 @@ class CudaGraph final : private CudaObject {
     bool from_host = false;    // a copy's operands: the driver changes their addresses, but not in
     bool to_host = false;      // what kind of memory they are
     ResourceId kernel{};       // of a dispatch
-    size_t first = 0;          // of its words
-    size_t count = 0;
+    uint32_t first = 0;        // of its words
+    uint32_t count = 0;
   };
 
   explicit CudaGraph(const std::shared_ptr<CudaCore>& core) : CudaObject(core) {}

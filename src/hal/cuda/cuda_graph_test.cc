@@ -517,6 +517,20 @@ TEST_F(ProgrammaticEdges, join_a_kernel_that_waits_to_the_one_kernel_before_it) 
   EXPECT_EQ(stub().latest_graph(), (stub_cuda::StubGraphShape{5, 4, 1, 2}));
 }
 
+TEST_F(ProgrammaticEdges, are_what_single_launches_of_kernels_that_wait_have_too) {
+  const auto data = uploaded({1});
+  const auto launches = [&](const Ref<Pipeline>& with) {
+    const uint64_t before = stub().calls("cuLaunchKernelEx");
+    CommandList work = list("one");
+    add(work, with, data);
+    run(std::move(work));
+    return stub().calls("cuLaunchKernelEx") - before;
+  };
+  EXPECT_EQ(launches(kernel(true, true)), 1U);
+  EXPECT_EQ(launches(kernel(false, false)), 0U);
+  EXPECT_EQ(read(data), StubWords{after(1, 2)});
+}
+
 TEST_F(ProgrammaticEdges, are_for_no_kernel_that_does_not_wait) {
   EXPECT_EQ(run_chain(std::vector(4, kernel(false, false))), StubWords{after(0, 4)});
   EXPECT_EQ(stub().latest_graph().programmatic, 0U);

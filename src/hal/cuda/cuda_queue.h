@@ -44,9 +44,11 @@ class CudaQueue final : public GpuQueue {
                             ListFailure known);
   // Makes the stream wait for the Points of other queues that the work waits for.
   Failure await(const Work& work);
-  // The stream writes the work's value, after everything it was given. Cannot fail with work on the
-  // stream unless the device does.
+  // The work's value is written after everything that the stream was given. Cannot fail with work
+  // on the stream unless the device does.
   Failure signal(const Work& work);
+  // Whether another stream writes the value: see CudaCore::write_counter_aside().
+  bool writes_aside(TimelineValue value) const;
 
   std::shared_ptr<CudaCore> core_;
   CudaProgress& progress_;

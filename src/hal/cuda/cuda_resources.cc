@@ -127,6 +127,7 @@ CudaPipeline::CudaPipeline(DeviceId device, const PipelineDesc& desc, const Cuda
       takes_lengths_(module.binding_lengths),
       cooperative_(module.cooperative),
       waits_for_grids_(module.waits_for_grids && core->cu.cuGraphAddDependencies != nullptr),
+      threads_fixed_(module.threads.count() != 0),
       threads_(module.threads),
       threads_at_(module.threads_at.value),
       cluster_(module.cluster),

@@ -46,7 +46,7 @@ class CudaPipeline final : public Pipeline, private CudaObject {
   uint32_t argument_bytes() const noexcept { return argument_bytes_; }
   // The threads of a group of this dispatch.
   Groups threads(std::span<const std::byte> parameters) const noexcept {
-    if (threads_.count() != 0) return threads_;
+    if (threads_fixed_) return threads_;
     Groups said;
     std::memcpy(&said, parameters.data() + threads_at_, sizeof said);
     return said;
@@ -70,6 +70,7 @@ class CudaPipeline final : public Pipeline, private CudaObject {
   bool cooperative_;
   bool waits_for_grids_;
   uint32_t argument_bytes_ = 0;
+  bool threads_fixed_;
   Groups threads_;
   size_t threads_at_;
   Groups cluster_;

@@ -43,16 +43,12 @@ class CudaWork {
   struct Dispatch {
     const CudaPipeline& pipeline;
     std::span<const std::byte> parameters;
-    Groups groups;
+    const Groups& groups;
     Groups threads;
   };
   Dispatch dispatch(const Command& command) const {
     const auto& pipeline = static_cast<const CudaPipeline&>(*command.pipeline);
-    const std::span<const std::byte> parameters =
-        command.parameters_from_replay
-            ? replay_.replay_parameters().subspan(command.replay_parameters.offset.value,
-                                                  command.replay_parameters.length.value)
-            : command.parameters();
+    const std::span<const std::byte> parameters = replay_.parameters_of(command);
     return {pipeline, parameters, command.groups, pipeline.threads(parameters)};
   }
 
@@ -64,11 +60,15 @@ class CudaWork {
            ceil_div<size_t>(pipeline.parameter_bytes().value, 8);
   }
   // Calls `put` with each of them. The kernel takes the first argument_bytes() of its pipeline.
+  // Inline, so that what `put` writes stays in registers.
   template <typename Put>
-  void put_arguments(const Command& command, const Dispatch& dispatch, Put&& put) const {
-    for (const BoundRange& bound : command.bindings()) put(address(bound));
+  [[gnu::always_inline]] void put_arguments(const Command& command, const Dispatch& dispatch,
+                                            Put&& put) const {
+    // By number: how many words that were is then known without a division.
+    const std::span<const BoundRange> bindings = command.bindings();
+    for (size_t i = 0; i < bindings.size(); ++i) put(address(bindings[i]));
     if (dispatch.pipeline.takes_lengths()) {
-      for (const BoundRange& bound : command.bindings()) put(bound.range.length.value);
+      for (size_t i = 0; i < bindings.size(); ++i) put(bindings[i].range.length.value);
     }
     const std::span<const std::byte> bytes = dispatch.parameters;
     size_t at = 0;
@@ -77,10 +77,15 @@ class CudaWork {
       std::memcpy(&word, &bytes[at], 8);
       put(word);
     }
-    if (at == bytes.size()) return;
+    const size_t rest = bytes.size() - at;
+    if (rest == 0) return;
     uint64_t word = 0;
-    for (unsigned shift = 0; at < bytes.size(); ++at, shift += 8) {
-      word |= std::to_integer<uint64_t>(bytes[at]) << shift;
+    if (rest == sizeof(uint32_t)) {  // the usual number
+      uint32_t half = 0;
+      std::memcpy(&half, &bytes[at], sizeof half);
+      word = half;
+    } else {
+      std::memcpy(&word, &bytes[at], rest);
     }
     put(word);
   }

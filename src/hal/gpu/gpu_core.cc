@@ -73,16 +73,33 @@ Failure GpuCore::lose(const Failure& cause) const {
 
 uint64_t GpuCore::look(GpuProgress& progress) const noexcept {
   std::optional<uint64_t> now;
-  {
-    const Use use(*this);
-    if (use) now = read(progress);
-  }
+  // Reports are read while the device's memory is there.
+  const Use use(*this);
+  if (use) now = read(progress);
   const uint64_t seen = progress.seen.load(std::memory_order_acquire);
   if (!now || *now <= seen) return seen;
   const sync::LeafLock lock(stop_mutex_);
   // What is seen after the end was resolved otherwise before.
-  if (!ended_.load() && progress.seen.load() < *now) progress.seen.store(*now);
+  if (!ended_.load() && progress.seen.load() < *now && progress.outcomes.settle_locked(*now)) {
+    progress.seen.store(*now);
+  }
   return progress.seen.load();
+}
+
+void GpuCore::expect(GpuProgress& progress, uint64_t value, GpuOutcomes::Read read) const {
+  const sync::LeafLock lock(stop_mutex_);
+  progress.outcomes.expect_locked(value, std::move(read));
+}
+
+void GpuCore::withdraw(GpuProgress& progress, uint64_t value) const {
+  const sync::LeafLock lock(stop_mutex_);
+  progress.outcomes.withdraw_locked(value);
+}
+
+bool GpuCore::is_open(const GpuProgress& progress, uint64_t value) const {
+  if (progress.outcomes.none()) return false;
+  const sync::LeafLock lock(stop_mutex_);
+  return progress.outcomes.is_open_locked(value);
 }
 
 bool GpuCore::seems_idle() const noexcept {

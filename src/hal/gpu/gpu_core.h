@@ -10,6 +10,7 @@
 #include "holdfast/base/sync/clock.h"
 #include "holdfast/base/sync/mutex.h"
 #include "holdfast/base/sync/process.h"
+#include "holdfast/hal/gpu/gpu_outcomes.h"
 
 namespace holdfast::hal {
 
@@ -45,6 +46,7 @@ class GpuObject {
 struct GpuProgress {
   std::atomic<uint64_t> started{0};  // the newest value that the driver has
   std::atomic<uint64_t> seen{0};     // the newest value seen reached; fixed once the core has ended
+  GpuOutcomes outcomes;              // of values that were started and not seen
 };
 
 // What every device has whose lists a driver runs: when the driver may be called, how far the
@@ -112,8 +114,13 @@ class GpuCore {
   bool try_end() const noexcept;
   // Once it has.
   Failure end_cause() const;
-  // The queue's value as far as it can be known; notes it as seen.
+  // The queue's value as far as it can be known; notes it as seen. How lists ended that report it
+  // themselves is known before.
   uint64_t look(GpuProgress& progress) const noexcept;
+  // See GpuOutcomes.
+  void expect(GpuProgress& progress, uint64_t value, GpuOutcomes::Read read) const;
+  void withdraw(GpuProgress& progress, uint64_t value) const;
+  bool is_open(const GpuProgress& progress, uint64_t value) const;
   // Whether every list that the driver was given has ended, as far as is known without asking it.
   bool seems_idle() const noexcept;
 
@@ -154,7 +161,8 @@ class GpuCore {
   uint32_t fork_generation_ = sync::fork_generation();
   std::vector<GpuProgress*> progress_;
 
-  mutable sync::LeafMutex stop_mutex_;  // guards stop_cause_, and the change of ended_ and of seen
+  // Guards stop_cause_, the change of ended_ and of seen, and the outcomes of all queues.
+  mutable sync::LeafMutex stop_mutex_;
   mutable Failure stop_cause_ HOLDFAST_GUARDED_BY(stop_mutex_);  // set before stopped_
 
   sync::LeafMutex

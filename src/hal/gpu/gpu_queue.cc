@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <new>
 
 #include "holdfast/hal/gpu/gpu_watcher.h"
@@ -26,14 +27,17 @@ const GpuTimeline* GpuQueue::own(const Wait& wait) const noexcept {
   return ours != nullptr && ours->is_of(*core_) ? ours : nullptr;
 }
 
+bool GpuQueue::may_start_after(const Wait& wait) const {
+  const GpuTimeline* const timeline = own(wait);
+  if (timeline == nullptr) return !wait.point.pending();
+  if (timeline->started() < wait.point.value) return false;
+  // Asking settles what is over: nobody else may ask.
+  return wait.kind != WaitKind::data || !timeline->is_open(wait.point.value) ||
+         !wait.point.pending();
+}
+
 bool GpuQueue::may_start(const Work& work) const {
-  for (const Wait& wait : work.waits) {
-    const GpuTimeline* const timeline = own(wait);
-    if (timeline != nullptr ? timeline->started() < wait.point.value : wait.point.pending()) {
-      return false;
-    }
-  }
-  return true;
+  return std::ranges::all_of(work.waits, [this](const Wait& w) { return may_start_after(w); });
 }
 
 void GpuQueue::inherit(const Work& work, ListDamage& damage) const {
@@ -104,7 +108,9 @@ bool GpuQueue::start_kept_back(std::vector<Point>& waits_for) {
     if (!may_start(*work)) {
       const size_t before = waits_for.size();
       for (const Wait& wait : work->waits) {
-        if (own(wait) == nullptr && wait.point.pending()) waits_for.push_back(wait.point);
+        const GpuTimeline* const timeline = own(wait);
+        const bool outside = timeline == nullptr || timeline->is_open(wait.point.value);
+        if (outside && wait.point.pending()) waits_for.push_back(wait.point);
       }
       // What was pending a moment ago may have been resolved meanwhile.
       if (waits_for.size() == before && may_start(*work)) continue;

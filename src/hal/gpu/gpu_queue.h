@@ -15,8 +15,9 @@ namespace holdfast::hal {
 class GpuWatcher;
 
 // Hands lists to a driver, in order. A list that has to wait for the host is kept back, and all
-// behind it. What the driver has fails only with the whole device, so whether a list fails is known
-// when it is handed over.
+// behind it. Whether a list fails is known when it is handed over, since what the driver has fails
+// only with the whole device; except for lists whose kernels report failures (GpuOutcomes). Lists
+// that wait for such a list's data are kept back until it has ended.
 class GpuQueue : public Queue {
  public:
   // From now on execute() answers that the queue is closed.
@@ -83,6 +84,9 @@ class GpuQueue : public Queue {
     GpuQueue& queue_;
   };
 
+  // What the waits of the work hand on to it. That is known before the work starts.
+  void inherit(const Work& work, ListDamage& damage) const;
+
   // Null unless the wait is for a counter that this device, or a native stream on it, writes.
   const GpuTimeline* own(const Wait& wait) const noexcept;
   bool is_immediate() const noexcept { return watcher_ == nullptr; }
@@ -90,12 +94,11 @@ class GpuQueue : public Queue {
   const Ref<GpuTimeline>& counter_ref() const noexcept { return counter_; }
 
  private:
-  // Whether what it waits for is resolved, or will be whatever the host does.
+  // Whether what it waits for is resolved, or will be whatever the host does and is known to end
+  // well or not.
   bool may_start(const Work& work) const;
+  bool may_start_after(const Wait& wait) const;
   Failure keep_back(const Work& work);
-  // What the waits of the work hand on to it. That is known before the work starts: a list that the
-  // driver has fails only with the whole device.
-  void inherit(const Work& work, ListDamage& damage) const;
   Failure start(const Work& work);
 
   Ref<GpuTimeline> counter_;  // the queue's timeline, as what it is

@@ -9,12 +9,17 @@ namespace {
 // take (bench rows *_readback).
 constexpr sync::Duration kSpin = std::chrono::microseconds(50);
 // A sleeping waiter looks this often whether the device was closed or lost.
-constexpr sync::Duration kLookAgain = std::chrono::milliseconds(5);
+constexpr sync::Duration kAskDriverAgain = std::chrono::milliseconds(5);
 
 }  // namespace
 
+const ListFailure* GpuTimeline::find(uint64_t value) const noexcept {
+  const ListFailure* const known = failures_.find(value);
+  return known != nullptr ? known : progress_.outcomes.find(value);
+}
+
 PointState GpuTimeline::answer(uint64_t value) const noexcept {
-  return failures_.find(value) != nullptr ? PointState::failed : PointState::reached;
+  return find(value) != nullptr ? PointState::failed : PointState::reached;
 }
 
 PointState GpuTimeline::query(TimelineValue value) const noexcept {
@@ -28,13 +33,13 @@ PointState GpuTimeline::query(TimelineValue value) const noexcept {
 
 Failure GpuTimeline::failure(TimelineValue value) const {
   if (query(value) != PointState::failed) return {};
-  const ListFailure* const found = failures_.find(value.value);
+  const ListFailure* const found = find(value.value);
   return found != nullptr ? found->cause : core_->end_cause();
 }
 
 std::shared_ptr<const Damage> GpuTimeline::damage(TimelineValue value) const {
   if (query(value) != PointState::failed) return nullptr;
-  const ListFailure* const found = failures_.find(value.value);
+  const ListFailure* const found = find(value.value);
   return found != nullptr ? found->damage : nullptr;
 }
 
@@ -47,7 +52,7 @@ PointState GpuTimeline::wait(TimelineValue value, sync::Deadline deadline) const
       sync::relax(attempt);
       continue;
     }
-    const sync::Deadline slice = earlier(deadline, sync::Deadline::after(kLookAgain));
+    const sync::Deadline slice = earlier(deadline, sync::Deadline::after(kAskDriverAgain));
     if (!core_->sleep(progress_, value.value, slice.when() - sync::now())) sync::relax(attempt);
   }
   return query(value);
@@ -71,7 +76,7 @@ void GpuTimeline::withdraw(TimelineValue value) {
 }
 
 ListFailure GpuTimeline::known_failure(TimelineValue value) const {
-  const ListFailure* const found = failures_.find(value.value);
+  const ListFailure* const found = find(value.value);
   return found != nullptr ? *found : ListFailure{failure(value), nullptr};
 }
 

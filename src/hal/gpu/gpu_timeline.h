@@ -42,10 +42,18 @@ class GpuTimeline final : public Timeline {
   // Before the value is handed to the driver: once the counter is there, it has failed.
   void will_fail(TimelineValue value, ListFailure failure);
   void withdraw(TimelineValue value);
+  // Before the value is handed to the driver: `read` says how it ended, once the counter is there.
+  void will_tell(TimelineValue value, GpuOutcomes::Read read) {
+    core_->expect(progress_, value.value, std::move(read));
+  }
+  void withdraw_telling(TimelineValue value) { core_->withdraw(progress_, value.value); }
+  // Whether the value may yet turn out to have failed by itself.
+  bool is_open(TimelineValue value) const { return core_->is_open(progress_, value.value); }
   // What is known of the value, resolved or not.
   ListFailure known_failure(TimelineValue value) const;
 
  private:
+  const ListFailure* find(uint64_t value) const noexcept;
   PointState answer(uint64_t value) const noexcept;
 
   std::shared_ptr<GpuCore> core_;

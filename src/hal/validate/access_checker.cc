@@ -107,13 +107,13 @@ void AccessChecker::use(const AccessRecord& who, const std::shared_ptr<Thing>& t
   }
 }
 
-void AccessChecker::begin_life(const Command& mark) {
-  const auto found = state_.things.find(mark.marked);
-  if (found == state_.things.end() || found->second->is_gone || mark.marked_range.empty()) return;
+void AccessChecker::begin_life(const Command& command) {
+  const Mark mark = command.mark();
+  const auto found = state_.things.find(mark.allocation);
+  if (found == state_.things.end() || found->second->is_gone || mark.range.empty()) return;
   const std::shared_ptr<Thing>& life = life_of(found->second);
   const std::shared_ptr<Shadow>& shadow = found->second->shadow;
-  const auto [first, last] =
-      shadow->cover(mark.marked_range.offset.value, mark.marked_range.end().value);
+  const auto [first, last] = shadow->cover(mark.range.offset.value, mark.range.end().value);
   for (auto at = first; at != last; ++at) {
     Interval& i = at->second;
     // Lists may be submitted in another order than their marks were recorded in. Only a Program

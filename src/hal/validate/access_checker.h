@@ -55,7 +55,7 @@ class AccessChecker {
   bool enter_access(const AccessRecord& who, const Bound& b);
   bool judge_initialization(const Observer& who, const Bound& b, uint64_t written);
 
-  void begin_life(const Command& mark);
+  void begin_life(const Command& command);
   void use(const AccessRecord& who, const std::shared_ptr<Thing>& thing);
   // Whether the observer's access of these bytes is out of order. Adds what this life wrote.
   static std::optional<Violation> check(const Observer& who, const Bound& b, At first, At last,

@@ -68,6 +68,10 @@ std::optional<Need> need_of(spv::Capability capability, const VulkanFeatures& ha
     case C::SignedZeroInfNanPreserve:
       return Need{"infinities and signed zeros that are kept",
                   has.keeps_nan_16 || has.keeps_nan_32 || has.keeps_nan_64};
+    case C::DenormPreserve:
+      return Need{"floats too small to be normal that are kept", has.keeps_small_32};
+    case C::RoundingModeRTE:
+      return Need{"conversions that round to the nearest", has.rounds_to_nearest};
     case C::GroupNonUniform: return subgroup("subgroups", VK_SUBGROUP_FEATURE_BASIC_BIT);
     case C::GroupNonUniformVote:
       return subgroup("votes in subgroups", VK_SUBGROUP_FEATURE_VOTE_BIT);
@@ -321,7 +325,7 @@ class Check {
     if (module_.bindings == SpirvBindings::descriptors) {
       return parameters <= max ? round_up_4(parameters) : 0;
     }
-    const uint64_t block = spirv::sum(uint64_t{8} * desc_.bindings, parameters);
+    const uint64_t block = spirv::sum(module_.address_bytes(desc_.bindings).value, parameters);
     return block <= max ? round_up_4(block) : 8;
   }
 

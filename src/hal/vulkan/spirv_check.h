@@ -29,12 +29,17 @@ struct VulkanFeatures {
   bool buffer_addresses = false;
   bool scalar_layout = false;
   VkSubgroupFeatureFlags subgroup = 0;  // in compute
+  // Subgroups have 32 threads in the order of their index in the group, shuffles and ballots.
+  bool simdgroups = false;
   bool vulkan_memory_model = false;
   bool memory_model_device_scope = false;
   // Whether infinities, NaNs and signed zeros of floats of such widths can be kept.
   bool keeps_nan_16 = false;
   bool keeps_nan_32 = false;
   bool keeps_nan_64 = false;
+  bool keeps_small_32 = false;     // floats too small to be normal
+  bool rounds_to_nearest = false;  // of every width, if told to
+  bool is_lavapipe = false;
   bool variable_pointers_storage = false;  // each into one buffer
   bool variable_pointers = false;          // also across buffers, and into shared memory
   std::array<uint32_t, 3> max_group_size{};

@@ -27,10 +27,14 @@ Result<Ref<VulkanDevice>> VulkanDevice::open(const VulkanOptions& options) {
   info.max_groups = {std::min(groups[0], 0x7fffffffU), std::min(groups[1], 0xffffU),
                      std::min(groups[2], 0xffffU)};
   const VulkanFeatures& has = core->features;
-  for (const auto& [keeps, word] : {std::pair{has.keeps_nan_16, "nan16"},
-                                    {has.keeps_nan_32, "nan32"},
-                                    {has.keeps_nan_64, "nan64"}}) {
-    if (keeps) info.architecture += fmt::format("{}{}", info.architecture.empty() ? "" : " ", word);
+  for (const auto& [is, word] : {std::pair{has.keeps_nan_16, "nan16"},
+                                 {has.keeps_nan_32, "nan32"},
+                                 {has.keeps_nan_64, "nan64"},
+                                 {has.keeps_small_32, "small32"},
+                                 {has.rounds_to_nearest, "nearest"},
+                                 {has.simdgroups, "simd32"},
+                                 {has.is_lavapipe, "lavapipe"}}) {
+    if (is) info.architecture += fmt::format("{}{}", info.architecture.empty() ? "" : " ", word);
   }
   info.max_buffer = core->max_buffer;
   info.memory = core->memory_limit;

@@ -58,6 +58,7 @@ Failure VulkanCommands::begin(bool once) {
   const VulkanCore& c = *core();
   chunk_ = 0;
   chunk_used_ = 0;
+  reports_.clear();
   for (size_t i = 0; i < sets_.size() && i <= set_pool_; ++i) {
     c.vk.vkResetDescriptorPool(c.device, sets_[i], 0);
   }
@@ -94,6 +95,20 @@ Result<VulkanCommands::Spill> VulkanCommands::spill(VkDeviceSize bytes) {
                      memory.host + chunk_used_};
   chunk_used_ += bytes;
   return result;
+}
+
+Result<VkDeviceAddress> VulkanCommands::add_report(const Command& command,
+                                                   const VulkanPipeline& pipeline) {
+  const Result<Spill> memory = spill(pipeline.report()->size.value);
+  if (!memory) return memory.failure();
+  reports_.push_back({&command, &pipeline, memory.value().host});
+  return memory.value().address;
+}
+
+void VulkanCommands::clear_reports() const noexcept {
+  for (const Report& report : reports_) {
+    std::memset(report.host, 0, report.pipeline->report()->size.value);
+  }
 }
 
 Result<VkDescriptorSet> VulkanCommands::descriptor_set(VkDescriptorSetLayout layout) {
@@ -246,11 +261,7 @@ class Translation {
     if (groups.count() == 0) return {};
     begin_command(false);
     const auto& pipeline = static_cast<const VulkanPipeline&>(*command.pipeline);
-    const std::span<const std::byte> parameters =
-        command.parameters_from_replay
-            ? replay_.replay_parameters().subspan(command.replay_parameters.offset.value,
-                                                  command.replay_parameters.length.value)
-            : command.parameters();
+    const std::span<const std::byte> parameters = replay_.parameters_of(command);
     const Result<VkPipeline> sized = pipeline.handle_for(parameters);
     if (!sized) return sized.failure();
     if (sized.value() != bound_pipeline_) {
@@ -287,6 +298,15 @@ class Translation {
     for (const BoundRange& bound : command.bindings()) {
       const DevicePlace at = place(bound);
       next_[words++] = at.buffer->address() + at.offset;
+    }
+    if (pipeline.takes_lengths()) {
+      for (const BoundRange& bound : command.bindings()) next_[words++] = place(bound).length;
+    }
+    if (pipeline.report() != nullptr) {
+      const Result<VkDeviceAddress> report = commands_.add_report(command, pipeline);
+      if (!report) return report.failure();
+      next_[words++] = report.value();
+      shows_host_ = true;
     }
     put_parameters(words, parameters);
     const size_t bytes = pipeline.block_bytes();
@@ -439,7 +459,7 @@ class Translation {
   std::array<VkDescriptorBufferInfo, kMaxBindings + 1> bound_;
   size_t pushed_words_ = 0;
   std::array<uint64_t, SpirvModule::kMaxPushBytes.value / 8> pushed_;
-  std::array<uint64_t, kMaxBindings + kMaxParameterBytes.value / 8> next_;
+  std::array<uint64_t, 2 * kMaxBindings + 1 + kMaxParameterBytes.value / 8> next_;
 };
 
 }  // namespace

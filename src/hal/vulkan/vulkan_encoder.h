@@ -8,9 +8,11 @@
 
 namespace holdfast::hal {
 
+class VulkanPipeline;
+
 // A command buffer and what its commands need besides what the list holds: descriptor sets where
-// there are no push descriptors, and parameters that push constants have no room for. Used again
-// and again, each time once the driver is done with it. One user at a time.
+// there are no push descriptors, parameters that push constants have no room for, and memory for
+// reports. Used again and again, each time once the driver is done with it. One user at a time.
 class VulkanCommands final : private VulkanObject {
  public:
   static Result<std::unique_ptr<VulkanCommands>> create(const std::shared_ptr<VulkanCore>& core,
@@ -34,6 +36,18 @@ class VulkanCommands final : private VulkanObject {
   Result<Spill> spill(VkDeviceSize bytes);
   Result<VkDescriptorSet> descriptor_set(VkDescriptorSetLayout layout);
 
+  // What a dispatch reports to (SpirvModule::report), until begin().
+  struct Report {
+    const Command* command = nullptr;  // in the list, or in its Program
+    const VulkanPipeline* pipeline = nullptr;
+    std::byte* host = nullptr;
+  };
+  // The memory's address.
+  Result<VkDeviceAddress> add_report(const Command& command, const VulkanPipeline& pipeline);
+  const std::vector<Report>& reports() const noexcept { return reports_; }
+  // Before every submission.
+  void clear_reports() const noexcept;
+
  private:
   VulkanCommands(const std::shared_ptr<VulkanCore>& core, uint32_t family)
       : VulkanObject(core), family_(family) {}
@@ -51,6 +65,7 @@ class VulkanCommands final : private VulkanObject {
   VkDeviceSize chunk_used_ = 0;
   std::vector<VkDescriptorPool> sets_;
   size_t set_pool_ = 0;
+  std::vector<Report> reports_;
 };
 
 // Translates a work into `commands`: a barrier that stands for the end of the list before, then the

@@ -108,6 +108,17 @@ VulkanFeatures for_kernels(const Features& on, const VkPhysicalDeviceLimits& lim
   return f;
 }
 
+// Vulkan does not say which threads a subgroup has; NVIDIA's documents do.
+bool has_simdgroups(const VulkanFeatures& features, const VkPhysicalDeviceProperties& properties,
+                    const VkPhysicalDeviceSubgroupProperties& subgroup) {
+  constexpr uint32_t kNvidia = 0x10de;
+  constexpr VkSubgroupFeatureFlags kNeeds = VK_SUBGROUP_FEATURE_BASIC_BIT |
+                                            VK_SUBGROUP_FEATURE_BALLOT_BIT |
+                                            VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+  return properties.vendorID == kNvidia && subgroup.subgroupSize == 32 &&
+         (features.subgroup & kNeeds) == kNeeds;
+}
+
 // Families that compute and do nothing else first: their queues disturb nobody.
 std::vector<uint32_t> compute_families(const std::vector<VkQueueFamilyProperties>& all) {
   std::vector<uint32_t> found;
@@ -208,7 +219,9 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
   subgroup.pNext = &controls;
   const bool has_push = has(VK_KHR_PUSH_DESCRIPTOR_EXTENSION_NAME);
   const bool has_host = has(VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
-  void** tail = &controls.pNext;
+  VkPhysicalDeviceDriverProperties driver{VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+  controls.pNext = &driver;
+  void** tail = &driver.pNext;
   if (has_push) {
     *tail = &push;
     tail = &push.pNext;
@@ -235,6 +248,15 @@ Result<std::shared_ptr<VulkanCore>> VulkanCore::open(const VulkanOptions& option
   core->features.keeps_nan_16 = controls.shaderSignedZeroInfNanPreserveFloat16 != 0;
   core->features.keeps_nan_32 = controls.shaderSignedZeroInfNanPreserveFloat32 != 0;
   core->features.keeps_nan_64 = controls.shaderSignedZeroInfNanPreserveFloat64 != 0;
+  core->features.keeps_small_32 =
+      controls.shaderDenormPreserveFloat32 != 0 &&
+      controls.denormBehaviorIndependence != VK_SHADER_FLOAT_CONTROLS_INDEPENDENCE_NONE;
+  core->features.rounds_to_nearest = controls.shaderRoundingModeRTEFloat16 != 0 &&
+                                     controls.shaderRoundingModeRTEFloat32 != 0 &&
+                                     controls.shaderRoundingModeRTEFloat64 != 0;
+  core->features.is_lavapipe = driver.driverID == VK_DRIVER_ID_MESA_LLVMPIPE;
+
+  core->features.simdgroups = has_simdgroups(core->features, plain, subgroup);
 
   uint32_t family_count = 0;
   vkGetPhysicalDeviceQueueFamilyProperties(core->physical, &family_count, nullptr);

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
+
 #include "holdfast/hal/vulkan/vulkan_program.h"
+#include "holdfast/hal/vulkan/vulkan_resources.h"
 
 namespace holdfast::hal {
 namespace {
@@ -12,6 +15,37 @@ constexpr size_t kMaxSpareCommands = 64;
 
 VkSemaphore semaphore_of(const GpuTimeline& timeline) {
   return static_cast<const VulkanProgress&>(timeline.progress()).semaphore;
+}
+
+// What the kernel of a command says of its failure; none: it has not failed.
+Failure failure_in(const VulkanCommands::Report& report, const CommandList& commands,
+                   const CommandList& replay) {
+  const std::span memory(report.host, report.pipeline->report()->size.value);
+  uint32_t first = 0;
+  std::memcpy(&first, memory.data(), sizeof first);
+  if (first == 0) return {};
+  const Command& c = *report.command;
+  std::string what = report.pipeline->describe();
+  if (!c.label().empty()) what += fmt::format(", labelled '{}',", c.label());
+  return Failure(ErrorCode::execution,
+                 fmt::format("{} failed as command {} of {}: {}", what, commands.index_of(c),
+                             replay.describe(), report.pipeline->report()->read(memory)));
+}
+
+// How a work that has run ends by what its kernels reported, with the damage of its waits.
+ListFailure outcome_of(const Work& work, const VulkanCommands& ran, ListDamage damage) {
+  const Program* const program = work.list->program();
+  const CommandList& commands = program != nullptr ? program->list() : *work.list;
+  auto next = ran.reports().begin();  // these stand in recorded order
+  for (const Command& command : commands) {
+    if (work.only != nullptr && work.only != &command) continue;
+    const bool entered = damage.enter(command);
+    if (next == ran.reports().end() || next->command != &command) continue;
+    const VulkanCommands::Report& report = *next++;
+    if (!entered) continue;
+    if (Failure failure = failure_in(report, commands, *work.list)) damage.fail(command, failure);
+  }
+  return damage.finish();
 }
 
 }  // namespace
@@ -77,10 +111,15 @@ Failure VulkanQueue::hand_over(const Work& work, std::span<const Command* const>
                ? hand_over_failed(work, {std::move(failure), nullptr})
                : failure;
   }
-  const VkCommandBuffer handle = commands->handle();
+  const VulkanCommands& handed = *commands;
   in_flight_.push_back({std::move(commands), work.point.value});
-  failure = known ? failing(work, std::move(known), [&] { return submit(work, handle); })
-                  : submit(work, handle);
+  if (!handed.reports().empty()) {
+    failure = submit_reporting(work, handed);
+  } else if (known) {
+    failure = failing(work, std::move(known), [&] { return submit(work, handed.handle()); });
+  } else {
+    failure = submit(work, handed.handle());
+  }
   end_timing(!failure);
   if (failure) {
     keep(std::move(in_flight_.back().commands));
@@ -102,10 +141,34 @@ Failure VulkanQueue::replay(const Work& work, const VulkanProgram& program) {
     recorded.valid = true;
   }
   const TimelineValue value = work.point.value;
-  if (Failure failure = submit(work, recorded.commands->handle())) return failure;
+  const VulkanCommands& commands = *recorded.commands;
+  if (Failure failure = commands.reports().empty() ? submit(work, commands.handle())
+                                                   : submit_reporting(work, commands)) {
+    return failure;
+  }
   recorded.timeline = counter_ref();
   recorded.value = value;
   return {};
+}
+
+Failure VulkanQueue::submit_reporting(const Work& work, const VulkanCommands& commands) {
+  const TimelineValue value = work.point.value;
+  commands.clear_reports();
+  ListDamage inherited(work);
+  inherit(work, inherited);
+  // Nobody else uses the commands, and the work stays where it is, until the value was seen.
+  counter().will_tell(value, [&work, &commands, inherited = std::move(inherited)] {
+    return outcome_of(work, commands, inherited);
+  });
+  Failure failure;
+  try {
+    failure = submit(work, commands.handle());
+  } catch (...) {
+    counter().withdraw_telling(value);
+    throw;
+  }
+  if (failure) counter().withdraw_telling(value);
+  return failure;
 }
 
 Failure VulkanQueue::submit(const Work& work, VkCommandBuffer commands) {

@@ -32,6 +32,8 @@ class VulkanQueue final : public GpuQueue {
   };
 
   Failure replay(const Work& work, const VulkanProgram& program);
+  // With commands whose kernels report: how the work ends is read from that once it has run.
+  Failure submit_reporting(const Work& work, const VulkanCommands& commands);
   Failure submit(const Work& work, VkCommandBuffer commands);
   std::unique_ptr<VulkanCommands> take_spare();
 

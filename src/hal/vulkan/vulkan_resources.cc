@@ -75,6 +75,14 @@ Result<Ref<Pipeline>> VulkanPipeline::create(DeviceId device, PipelineDesc desc,
                                desc.name, module->threads_at->value, desc.parameter_bytes.value));
   }
 
+  if (module->report && (module->report->size < Bytes{sizeof(uint32_t)} ||
+                         module->report->size > kMaxParameterBytes || !module->report->read)) {
+    return Failure(ErrorCode::usage,
+                   fmt::format("kernel '{}' reports {} bytes: a report has 4 to {} bytes, and a "
+                               "function that reads them",
+                               desc.name, module->report->size.value, kMaxParameterBytes.value));
+  }
+
   const bool by_address = module->bindings == SpirvBindings::addresses;
   BindingLimits limits;
   if (!by_address) {
@@ -83,9 +91,10 @@ Result<Ref<Pipeline>> VulkanPipeline::create(DeviceId device, PipelineDesc desc,
   }
   Ref<VulkanPipeline> pipeline(new VulkanPipeline(device, desc, limits, core));
   pipeline->by_address_ = by_address;
-  pipeline->block_bytes_ =
-      static_cast<uint32_t>(desc.parameter_bytes.value) +
-      (by_address ? desc.bindings * static_cast<uint32_t>(sizeof(uint64_t)) : 0);
+  const Bytes addresses = by_address ? module->address_bytes(desc.bindings) : Bytes{};
+  pipeline->block_bytes_ = static_cast<uint32_t>((desc.parameter_bytes + addresses).value);
+  pipeline->takes_lengths_ = by_address && module->binding_lengths;
+  if (by_address) pipeline->report_ = module->report;
   if (!by_address) pipeline->descriptors_ = desc.bindings + (pipeline->spills() ? 1 : 0);
   const uint32_t most = std::min(core->limits.maxPerStageDescriptorStorageBuffers,
                                  core->limits.maxDescriptorSetStorageBuffers);

@@ -51,6 +51,9 @@ class VulkanPipeline final : public Pipeline, private VulkanObject {
   Result<VkPipeline> handle_for(std::span<const std::byte> parameters) const;
   const VulkanLayout& layout() const noexcept { return layout_; }
   bool by_address() const noexcept { return by_address_; }
+  bool takes_lengths() const noexcept { return takes_lengths_; }
+  // Null where the kernel reports nothing.
+  const SpirvModule::Report* report() const noexcept { return report_ ? &*report_ : nullptr; }
   // The block of addresses and parameters, or the parameters alone.
   uint32_t block_bytes() const noexcept { return block_bytes_; }
   bool spills() const noexcept { return block_bytes_ > SpirvModule::kMaxPushBytes.value; }
@@ -76,6 +79,8 @@ class VulkanPipeline final : public Pipeline, private VulkanObject {
   mutable std::vector<Sized> sized_ HOLDFAST_GUARDED_BY(mutex_);
   VulkanLayout layout_;
   bool by_address_ = false;
+  bool takes_lengths_ = false;
+  std::optional<SpirvModule::Report> report_{};
   uint32_t descriptors_ = 0;  // the one for parameters included
   uint32_t block_bytes_ = 0;
 };
