@@ -350,8 +350,9 @@ std::string element_type(const ArgumentUse& argument) {
   return argument.atomic ? fmt::format("atomic<{}>", type) : type;
 }
 
-bool is_restricted(const ArgumentUse& argument, Cooperation cooperation) {
-  return argument.binding.group == ArgumentGroup::input || cooperation != Cooperation::barriers;
+bool is_restricted(const ArgumentUse& argument, const Usage& usage) {
+  return argument.binding.group == ArgumentGroup::input ||
+         (usage.cooperation != Cooperation::barriers && !usage.uses("atomic_thread_fence"));
 }
 
 std::string place_expression(std::string_view place) {

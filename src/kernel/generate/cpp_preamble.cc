@@ -145,6 +145,7 @@ void append_types_and_math(std::string& text, const CppParts& parts, const Usage
 }
 
 void append_meetings_and_checks(std::string& text, const CppParts& parts, const TargetPieces& own) {
+  if (parts.simd || parts.atomics) append_code(text, "cpp_fence.h");
   if (parts.simd) {
     append_code(text, "cpp_simd.h");
     append_code(text, own.simd);

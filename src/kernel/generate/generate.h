@@ -11,6 +11,7 @@ namespace holdfast::kernel {
 struct GenerateOptions {
   bool bounds = false;             // every index into a buffer is checked (HOLDFAST_BOUNDS)
   bool grids_may_overlap = false;  // the GPU has griddepcontrol: see cuda_text()
+  bool subgroups = false;          // the device's are simdgroups: see vulkan_text()
 };
 
 // A text of the author's that stands in the generated one, for messages.

@@ -102,8 +102,8 @@ std::string entry_point_of(const Definition& definition, std::string_view text);
 // The type that a buffer's pointer points to: "float", "atomic<float>"; without const.
 std::string element_type(const ArgumentUse& argument);
 // Whether no other pointer reaches what the argument's pointer writes while the body runs. Where
-// threads meet, those of others do.
-bool is_restricted(const ArgumentUse& argument, Cooperation cooperation);
+// threads meet, or order what they do by fences, those of others do.
+bool is_restricted(const ArgumentUse& argument, const Usage& usage);
 // A place's value: in terms of the launch block hf_l, the thread (hf_x, hf_y, hf_z) and, for places
 // that need groups, its threadgroup hf_g and its index hf_i there.
 std::string place_expression(std::string_view place);

@@ -4,9 +4,9 @@
 struct hf_index {
   long value;
   unsigned line;
-  const char* file;
+  hf_text file;
   hf_inline constexpr hf_index(long v, unsigned at_line = __builtin_LINE(),
-                               const char* in_file = __builtin_FILE())
+                               hf_text in_file = __builtin_FILE())
       : value(v), line(at_line), file(in_file) {}
 };
 
@@ -14,19 +14,19 @@ template <class T>
 struct hf_checked {
   T* hf_base;
   unsigned long hf_size;
-  const char* hf_name;
+  hf_text hf_name;
   long hf_offset = 0;
   // Of the arithmetic that made it.
   unsigned hf_line = 0;
-  const char* hf_file = "";
+  hf_text hf_file = "";
 
-  hf_inline T& hf_element_at(long at, unsigned line, const char* file) const {
+  hf_inline T& hf_element_at(long at, unsigned line, hf_text file) const {
     if (static_cast<unsigned long>(at) >= hf_size) [[unlikely]] {
       hf_this_host->out_of_bounds(hf_this_host, file, line, hf_name, at, hf_size);
     }
     return hf_base[at];
   }
-  hf_inline hf_checked hf_moved(long by, unsigned line, const char* file) const {
+  hf_inline hf_checked hf_moved(long by, unsigned line, hf_text file) const {
     return {hf_base, hf_size, hf_name, hf_offset + by, line, file};
   }
 

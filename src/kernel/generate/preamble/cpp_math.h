@@ -163,7 +163,11 @@ hf_builtin1(asinh) hf_builtin1(acosh) hf_builtin1(atanh)
 hf_builtin1(floor) hf_builtin1(ceil) hf_builtin1(round) hf_builtin1(rint) hf_builtin1(trunc)
 hf_builtin1(fabs)
 hf_function1(exp10, __builtin_powf(10.0f, v), __builtin_pow(10.0, v))
+#ifdef __CUDACC__
+hf_function1(rsqrt, ::rsqrtf(v), ::rsqrt(v))
+#else
 hf_function1(rsqrt, 1.0f / __builtin_sqrtf(v), 1.0 / __builtin_sqrt(v))
+#endif
 hf_function1(sinpi, __builtin_sinf(v * 3.14159265358979323846f),
              __builtin_sin(v * 3.14159265358979323846))
 hf_function1(cospi, __builtin_cosf(v * 3.14159265358979323846f),

@@ -420,6 +420,78 @@ y[i] = table[x[i] % 6] * 256u + table[i % 6];
                     .inputs = {any_bits("x", uint32, 40, 83)},
                     .outputs = {filled("y", uint32, 40)},
                     .grid = {40, 1, 1}});
+  bodies.push_back({.name = "an_array_of_pointers_to_memory_of_several_kinds",
+                    .body = R"(
+threadgroup uint tile[32];
+uint i = thread_position_in_threadgroup.x;
+tile[i] = x[i] * 3;
+threadgroup_barrier(mem_flags::mem_threadgroup);
+uint own[4] = {x[i] ^ 1, i, x[i] >> 3, 9};
+const uint* kept[4] = {x + i, own, tile + (i ^ 1), own + 2};
+uint which = x[i] & 3;
+kept[(x[i] >> 2) & 3] = x[i] & 16 ? own + 3 : x + 1;
+y[i] = *kept[which] + kept[which ^ 3][0] * 5;
+)",
+                    .inputs = {any_bits("x", uint32, 32, 84)},
+                    .outputs = {filled("y", uint32, 32)},
+                    .grid = {32, 1, 1}});
+  bodies.push_back({.name = "pointers_behind_a_pointer_to_memory_of_several_kinds",
+                    .body = R"(
+threadgroup Held shared[32];
+threadgroup uint tile[32];
+uint i = thread_position_in_threadgroup.x;
+tile[i] = x[i] + 7;
+shared[i].at = tile + (x[i] & 31);
+threadgroup_barrier(mem_flags::mem_threadgroup);
+Held own[2] = {{tile + 1}, {tile + (i >> 1)}};
+const Held* held = x[i] & 32 ? shared + (i ^ 3) : own + (x[i] >> 6 & 1);
+y[i] = *held->at;
+)",
+                    .header = "struct Held { const uint* at; };",
+                    .inputs = {any_bits("x", uint32, 32, 85)},
+                    .outputs = {filled("y", uint32, 32)},
+                    .grid = {32, 1, 1}});
+  bodies.push_back({.name = "bit_fields_of_three_bytes",
+                    .body = R"(
+uint i = thread_position_in_grid.x;
+Fields own = reinterpret_cast<const device Fields*>(x)[i];
+own.b = own.b * 3 + own.a;
+own.a++;
+Fields many[3] = {own, reinterpret_cast<const device Fields*>(x)[i ^ 1], own};
+many[x[i] % 3].b += i;
+many[(x[i] >> 8) % 3].d -= 5;
+device Fields* to = reinterpret_cast<device Fields*>(y) + i;
+*to = many[i % 3];
+to->b ^= many[x[i] % 3].b;
+to->d += many[2].d;
+)",
+                    .header = R"(
+struct Fields {
+  uint a : 5;
+  uint b : 19;
+  uchar c;
+  int d : 22;
+  uint e : 2;
+};
+)",
+                    .inputs = {any_bits("x", uint32, 80, 86)},
+                    .outputs = {filled("y", uint32, 80)},
+                    .grid = {40, 1, 1}});
+  bodies.push_back({.name = "products_of_64_bits_that_may_not_fit",
+                    .body = R"(
+uint i = thread_position_in_grid.x;
+const long edges[6] = {0, 1, -1, LONG_MIN, LONG_MAX, 3037000500};
+long a = i < 36 ? edges[i / 6] : long(x[i]) >> (x[i] & 63);
+long b = i < 36 ? edges[i % 6] : long(x[i + 1]) >> (x[i] >> 8 & 63);
+long product = 0;
+bool over = __builtin_smull_overflow(a, b, &product);
+ulong plain = 0;
+bool carries = __builtin_umull_overflow(ulong(a), ulong(b), &plain);
+y[i] = ulong(product) ^ (over ? 0x5555555555555555 : 0) ^ (carries ? 1 : 0);
+)",
+                    .inputs = {any_bits("x", Dtype::uint64, 257, 87)},
+                    .outputs = {filled("y", Dtype::uint64, 256)},
+                    .grid = {256, 1, 1}});
   return bodies;
 }
 

@@ -36,7 +36,7 @@ TEST_P(BodiesOnVulkan, agree_with_the_cpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(, BodiesOnVulkan, ::testing::ValuesIn(all_compared_bodies()),
-                         [](const auto& info) { return info.param.name; });
+                         [](const auto& tested) { return tested.param.name; });
 
 TEST(BodiesOnVulkanRefused, recursion_is_refused_by_name) {
   if (const std::string why = why_no_bodies_on_vulkan(); !why.empty()) GTEST_SKIP() << why;

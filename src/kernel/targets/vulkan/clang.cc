@@ -28,8 +28,9 @@ constexpr const char* kInstallClang =
     "HOLDFAST_CLANG to one";
 
 // Text for no device in particular: its layout is what the translator counts on. Nothing is
-// vectorized, since devices have threads for that; loops may last for ever; all functions that can
-// be are inlined, since pointers into variables cannot be passed.
+// vectorized, since devices have threads for that (clang 16 does it at -O2 all the same unless LLVM
+// itself is told); loops may last for ever; all functions that can be are inlined, since pointers
+// into variables cannot be passed.
 constexpr std::array kClangOptions{"-x",
                                    "c++",
                                    "--target=spir64",
@@ -45,6 +46,8 @@ constexpr std::array kClangOptions{"-x",
                                    "-fno-finite-loops",
                                    "-fno-vectorize",
                                    "-fno-slp-vectorize",
+                                   "-mllvm",
+                                   "-vectorize-slp=false",
                                    "-fno-builtin-memset",
                                    "-fno-builtin-memcpy",
                                    "-fno-builtin-memmove",

@@ -11,6 +11,7 @@
 #include "holdfast/kernel/native.h"
 #include "holdfast/kernel/targets/grid_parts.h"
 #include "holdfast/kernel/targets/job_failures.h"
+#include "holdfast/kernel/targets/vulkan/check_report.h"
 #include "holdfast/kernel/targets/vulkan/clang.h"
 #include "holdfast/kernel/targets/vulkan/glsl_compiler.h"
 #include "holdfast/kernel/targets/vulkan/ir/translate.h"
@@ -23,7 +24,7 @@ namespace holdfast::kernel {
 namespace {
 
 // Raised with every change of what the translator makes of the same text.
-constexpr int kTranslatorVersion = 2;
+constexpr int kTranslatorVersion = 6;
 
 constexpr DtypeNames kGlslTypeNames{"bool",     "int8_t", "uint8_t", "int16_t",  "uint16_t",
                                     "int",      "uint",   "int64_t", "uint64_t", "float16_t",
@@ -60,6 +61,8 @@ Result<hal::SpirvModule> module_of(const CompileJob& job, std::span<const std::b
   if (!job.native) {
     module.bindings = hal::SpirvBindings::addresses;
     module.threads_at = Bytes{offsetof(LaunchBlock, block)};
+    module.binding_lengths = job.code.interface.binding_lengths;
+    if (job.code.interface.reports) module.report = check_report_of(job.kernel, module.words);
     return module;
   }
   module.entry_point = job.native->entry_point;
@@ -89,12 +92,14 @@ Failure refusal_of(const CompileJob& job, const Refusal& refusal) {
 }  // namespace
 
 VulkanTarget::VulkanTarget(const hal::DeviceInfo& device)
-    : keeps_(device.architecture), max_groups_(device.max_groups) {}
+    : device_(device.architecture), max_groups_(device.max_groups) {}
 
 Result<GeneratedKernel> VulkanTarget::generate(const Definition& definition,
                                                const CallSignature& signature,
                                                const GenerateOptions& options) const {
-  return vulkan_text(definition, signature, options);
+  GenerateOptions own = options;
+  own.subgroups = device_.find("simd32") != device_.npos;
+  return vulkan_text(definition, signature, own);
 }
 
 std::span<const NativeKind> VulkanTarget::natives() const noexcept {
@@ -105,7 +110,7 @@ std::span<const NativeKind> VulkanTarget::natives() const noexcept {
 Result<std::string> VulkanTarget::version() {
   const Result<std::shared_ptr<const Clang>> clang = Clang::find();
   return fmt::format("{}; {}; {}; translator {}", glsl_compiler_version(),
-                     clang ? clang.value()->version() : "no clang", keeps_, kTranslatorVersion);
+                     clang ? clang.value()->version() : "no clang", device_, kTranslatorVersion);
 }
 
 Result<Code> VulkanTarget::compile_text(const CompileJob& job) const {
@@ -117,17 +122,23 @@ Result<Code> VulkanTarget::compile_text(const CompileJob& job) const {
                               .contracts = job.code.contracts});
   if (!outcome) return named(job, outcome.failure());
   if (outcome.value().text.empty()) return compile_failure(job, outcome.value().messages);
-  const auto keeps = [&](std::string_view word) { return keeps_.find(word) != keeps_.npos; };
+  const auto has = [&](std::string_view word) { return device_.find(word) != device_.npos; };
   const Interface& interface = job.code.interface;
   const Translated translated = translate_to_spirv(
       outcome.value().text, {.entry_point = job.code.entry_point,
                              .bindings = static_cast<uint32_t>(interface.bindings.size()),
                              .parameter_bytes = interface.parameter_bytes,
+                             .binding_lengths = interface.binding_lengths,
+                             .reports = interface.reports,
                              .contracts = job.code.contracts,
                              .fast = job.code.math == MathMode::fast,
-                             .keeps_16 = keeps("nan16"),
-                             .keeps_32 = keeps("nan32"),
-                             .keeps_64 = keeps("nan64")});
+                             .keeps_16 = has("nan16"),
+                             .keeps_32 = has("nan32"),
+                             .keeps_64 = has("nan64"),
+                             .keeps_small_32 = has("small32"),
+                             .rounds_to_nearest = has("nearest"),
+                             .exact_quotients = has("lavapipe"),
+                             .fences_meet = has("lavapipe")});
   if (translated.words.empty()) return refusal_of(job, translated.refusal);
   return bytes_of(translated.words);
 }

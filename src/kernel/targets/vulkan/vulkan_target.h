@@ -25,7 +25,7 @@ class VulkanTarget final : public Target {
  private:
   Result<Code> compile_text(const CompileJob& job) const;
 
-  std::string keeps_;  // DeviceInfo::architecture
+  std::string device_;  // DeviceInfo::architecture
   hal::Groups max_groups_;
 };
 

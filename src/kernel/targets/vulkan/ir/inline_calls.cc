@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "holdfast/kernel/targets/vulkan/ir/plain_name.h"
+#include "holdfast/kernel/targets/vulkan/ir/refused.h"
+
 namespace holdfast::kernel::ir {
 namespace {
 
@@ -14,18 +17,15 @@ class Inliner {
  public:
   Inliner(Module& module, Function& function) : module_(module), function_(function) {}
 
-  Failure run() {
+  void run() {
     // Blocks that a call leaves behind stand after it, and are looked at in their turn.
     for (size_t i = 0; i < function_.blocks.size(); ++i) {
       Block* block = function_.blocks[i];
       const auto at = std::ranges::find_if(block->instructions,
                                            [&](const Value* v) { return called(*v) != nullptr; });
       if (at == block->instructions.end()) continue;
-      if (Failure failure = put_in(i, static_cast<size_t>(at - block->instructions.begin()))) {
-        return failure;
-      }
+      put_in(i, static_cast<size_t>(at - block->instructions.begin()));
     }
-    return {};
   }
 
  private:
@@ -35,20 +35,21 @@ class Inliner {
     return it == module_.functions.end() ? nullptr : &it->second;
   }
 
-  Failure put_in(size_t block_index, size_t at) {
+  void put_in(size_t block_index, size_t at) {
     Block* block = function_.blocks[block_index];
     Value* call = block->instructions[at];
     const Function& callee = *called(*call);
     std::vector<const Function*> chain = chains_[block];
     if (&callee == &function_ || std::ranges::find(chain, &callee) != chain.end()) {
-      return Failure(ErrorCode::unsupported,
-                     fmt::format("the function '{}' calls itself, which no GPU does through "
-                                 "Vulkan; write it as a loop",
-                                 callee.name));
+      throw Refused{fmt::format("the function '{}' calls itself, which no GPU does through "
+                                "Vulkan; write it as a loop",
+                                plain_name(callee.name)),
+                    call->location};
     }
     if (call->operands.size() != callee.arguments.size() || call->type != callee.result) {
-      return Failure(ErrorCode::unsupported,
-                     fmt::format("the function '{}' is called with other arguments", callee.name));
+      throw Refused{
+          fmt::format("the function '{}' is called with other arguments", plain_name(callee.name)),
+          call->location};
     }
 
     Block* tail = &function_.body.emplace_back();
@@ -69,13 +70,14 @@ class Inliner {
     block->instructions.push_back(jump(copies.front(), block, call->location));
     finish(copies, *call, tail);
     if (size_ > kMostInstructions) {
-      return Failure(ErrorCode::unsupported,
-                     "with all functions that it calls put in their places, it is too long");
+      throw Refused{
+          "it is too long with all functions that it calls put in their places; make the kernel "
+          "smaller",
+          call->location};
     }
     auto place = function_.blocks.begin() + static_cast<ptrdiff_t>(block_index) + 1;
     place = function_.blocks.insert(place, copies.begin(), copies.end());
     function_.blocks.insert(place + static_cast<ptrdiff_t>(copies.size()), tail);
-    return {};
   }
 
   Value* jump(Block* to, Block* from, LocationId location) {
@@ -144,6 +146,6 @@ class Inliner {
 
 }  // namespace
 
-Failure inline_calls(Module& module, Function& function) { return Inliner(module, function).run(); }
+void inline_calls(Module& module, Function& function) { Inliner(module, function).run(); }
 
 }  // namespace holdfast::kernel::ir

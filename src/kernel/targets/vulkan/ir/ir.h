@@ -34,7 +34,13 @@ struct Type {
 constexpr uint64_t bit_mask(uint32_t bits) {
   return bits >= 64 ? ~uint64_t{0} : (uint64_t{1} << bits) - 1;
 }
-// In memory, padding included. Sums saturate: no type of a module that was read is too large.
+// Whether it is an integer of a width that SPIR-V has not. In memory it is bytes, and takes the
+// room of the next width.
+inline bool has_odd_width(const Type& type) noexcept {
+  return type.is(TypeKind::integer) && type.bits != 1 && type.bits != 8 && type.bits != 16 &&
+         type.bits != 32 && type.bits != 64;
+}
+// In memory, padding included; of types that Module::type() made.
 uint64_t size_of(const Type& type);
 uint64_t align_of(const Type& type);
 uint64_t offset_of(const Type& structure, size_t field);
@@ -163,8 +169,6 @@ struct Value {
   uint32_t align = 1;       // of a load or store
   LocationId location = 0;
   bool is_volatile = false;
-  bool may_contract = false;  // flags of the instruction: see LLVM's fast-math flags
-  bool is_fast = false;
 
   bool is(Opcode o) const noexcept {
     return (kind == ValueKind::instruction || kind == ValueKind::expression) && op == o;

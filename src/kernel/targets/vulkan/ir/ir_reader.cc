@@ -7,12 +7,12 @@
 #include <bit>
 #include <charconv>
 #include <cstdlib>
-#include <optional>
 #include <unordered_map>
 #include <utility>
 
 #include "holdfast/kernel/float16.h"
 #include "holdfast/kernel/targets/vulkan/ir/ir_lexer.h"
+#include "holdfast/kernel/targets/vulkan/ir/ir_locations.h"
 
 namespace holdfast::kernel::ir {
 namespace {
@@ -96,18 +96,6 @@ constexpr std::array<std::string_view, 12> kConstants{"null",
                                                       "no_cfi"};
 constexpr int kDeepest = 64;
 
-// Metadata that says where text stands, by its number.
-struct Scope {
-  uint32_t file = 0;
-  uint32_t parent = 0;
-};
-struct RawLocation {
-  uint32_t line = 0;
-  uint32_t column = 0;
-  uint32_t scope = 0;
-  uint32_t caller = 0;
-};
-
 class Reader {
  public:
   Reader(std::string_view text, Module& module) : module_(module), lexer_(text), text_(text) {}
@@ -115,9 +103,32 @@ class Reader {
   void run() {
     find_type_names();
     while (!peek().is(TokenKind::end)) top_level();
-    resolve_locations();
+    locations_.resolve(module_);
   }
   std::string_view here() const { return lexer_.rest_of_line(); }
+  // Of the instruction whose text goes on here, innermost first; empty: it has none.
+  std::vector<Location> place() {
+    constexpr std::string_view kMark = "!dbg !";
+    std::string_view line = here();
+    const size_t at = line.find(kMark);
+    if (at == line.npos) return {};
+    uint32_t number = 0;
+    line.remove_prefix(at + kMark.size());
+    (void)std::from_chars(line.data(), line.data() + line.size(), number);
+    // What says where it is stands at the end of the text.
+    for (std::string_view rest = text_; !rest.empty();) {
+      const size_t end = std::min(rest.find('\n'), rest.size() - 1) + 1;
+      if (rest.starts_with('!')) locations_.read_line(rest.substr(0, end));
+      rest.remove_prefix(end);
+    }
+    Value* const marked = module_.add({.location = number});
+    locations_.resolve(module_);
+    std::vector<Location> places;
+    for (LocationId id = marked->location; id != 0; id = module_.locations[id].caller) {
+      places.push_back(module_.locations[id]);
+    }
+    return places;
+  }
 
  private:
   const Token& peek() const { return lexer_.peek(); }
@@ -228,6 +239,9 @@ class Reader {
                      element->is(TypeKind::array) || element->is(TypeKind::structure) ||
                      element->is(TypeKind::nothing))) {
         refuse("a vector of a kind that is unknown");
+      }
+      if (vector && element->is(TypeKind::pointer)) {
+        refuse("it has a vector of pointers; use an array of pointers");
       }
       return checked({.kind = vector ? TypeKind::vector : TypeKind::array,
                       .count = count,
@@ -447,6 +461,7 @@ class Reader {
       expect(')');
       return result;
     }
+    if (word == "blockaddress") refuse("it takes the address of a label; use switch");
     refuse(fmt::format("the constant '{}' is unknown", word));
   }
   Value* typed_value() {
@@ -498,8 +513,6 @@ class Reader {
   void skip_flags(Value& into) {
     while (peek().is(TokenKind::word) && std::ranges::find(kFlags, peek().text) != kFlags.end()) {
       const Token flag = take();
-      if (flag.text == "contract") into.may_contract = true;
-      if (flag.text == "fast") into.is_fast = into.may_contract = true;
       if (flag.text == "volatile") into.is_volatile = true;
       if (peek().is('(') && (flag.text == "inrange" || flag.text == "syncscope")) skip_balanced();
     }
@@ -551,7 +564,7 @@ class Reader {
       take();
       function_definition();
     } else if (token.is(TokenKind::metadata)) {
-      metadata(lexer_.rest_of_line());
+      locations_.read_line(lexer_.rest_of_line());
       lexer_.skip_line();
     } else {
       lexer_.skip_line();
@@ -761,7 +774,10 @@ class Reader {
       return parse_vector(op, made);
     }
     if (op == "extractvalue" || op == "insertvalue") return parse_part(op == "extractvalue", made);
-    refuse(fmt::format("the instruction '{}' is unknown", op));
+    if (op == "indirectbr") refuse("it jumps to a label by its address; use switch");
+    if (op == "invoke" || op == "resume") refuse("it has exceptions; return a value instead");
+    if (op == "va_arg") refuse("it has a function with any number of arguments; use a template");
+    refuse(fmt::format("it needs LLVM's instruction '{}', which is not known here", op));
   }
   void parse_binary(Opcode op, Value& made) {
     made.op = op;
@@ -819,7 +835,9 @@ class Reader {
         skip_balanced();
       } else {
         const Value* count = typed_value();
-        if (count->kind != ValueKind::number) refuse("a variable whose size is not constant");
+        if (count->kind != ValueKind::number) {
+          refuse("it has an array whose length is not constant; give it the largest length");
+        }
         made.inner =
             checked({.kind = TypeKind::array, .count = count->bits, .element = made.inner});
       }
@@ -887,8 +905,10 @@ class Reader {
     made.type = result_type();
     const Token name = take();
     if (!name.is(TokenKind::global)) {
-      if (name.is("asm")) refuse("assembly");
-      refuse("a call of a function that is not known by name");
+      if (name.is("asm")) refuse("it has inline assembly; write that in C++");
+      refuse(
+          "it calls a function through a pointer, or a virtual one; choose with if or switch, or "
+          "make the function a template's argument");
     }
     made.callee = name.text;
     expect('(');
@@ -1036,67 +1056,8 @@ class Reader {
     }
   }
 
-  // ---- where the text stands ----
-
-  static std::optional<uint32_t> reference(std::string_view line, std::string_view key) {
-    const size_t at = line.find(key);
-    if (at == line.npos) return std::nullopt;
-    uint32_t value = 0;
-    std::string_view rest = line.substr(at + key.size());
-    if (rest.starts_with('!')) rest.remove_prefix(1);
-    if (std::from_chars(rest.data(), rest.data() + rest.size(), value).ec != std::errc()) {
-      return std::nullopt;
-    }
-    return value;
-  }
-  void metadata(std::string_view line) {
-    uint32_t number = 0;
-    const char* end = line.data() + line.size();
-    if (line.size() < 2 || std::from_chars(line.data() + 1, end, number).ec != std::errc()) return;
-    if (line.find("!DILocation(") != line.npos) {
-      raw_locations_[number] = {
-          reference(line, "line: ").value_or(0), reference(line, "column: ").value_or(0),
-          reference(line, "scope: ").value_or(0), reference(line, "inlinedAt: ").value_or(0)};
-    } else if (line.find("!DIFile(") != line.npos) {
-      constexpr std::string_view kKey = "filename: \"";
-      const size_t at = line.find(kKey);
-      if (at == line.npos) return;
-      const std::string_view rest = line.substr(at + kKey.size());
-      files_[number] = rest.substr(0, rest.find('"'));
-    } else if (line.find("!DISubprogram(") != line.npos ||
-               line.find("!DILexicalBlock") != line.npos) {
-      scopes_[number] = {reference(line, "file: ").value_or(0),
-                         reference(line, "scope: ").value_or(0)};
-    }
-  }
-  LocationId location_of(uint32_t number, int depth) {
-    const auto raw = raw_locations_.find(number);
-    if (raw == raw_locations_.end() || depth > kDeepest) return 0;
-    const auto known = location_ids_.find(number);
-    if (known != location_ids_.end()) return known->second;
-    const LocationId caller = location_of(raw->second.caller, depth + 1);
-    Location made{.line = raw->second.line, .column = raw->second.column, .caller = caller};
-    uint32_t scope = raw->second.scope;
-    for (int i = 0; i < kDeepest; ++i) {
-      const auto it = scopes_.find(scope);
-      if (it == scopes_.end()) break;
-      if (const auto file = files_.find(it->second.file); file != files_.end()) {
-        made.file = file->second;
-        break;
-      }
-      scope = it->second.parent;
-    }
-    const auto id = static_cast<LocationId>(module_.locations.size());
-    module_.locations.push_back(std::move(made));
-    return location_ids_[number] = id;
-  }
-  void resolve_locations() {
-    for (Value& value : module_.values) {
-      if (value.location != 0) value.location = location_of(value.location, 0);
-    }
-  }
-
   Module& module_;
+  LocationReader locations_;
   Lexer lexer_;
   std::string_view text_;
   int depth_ = 0;
@@ -1110,23 +1071,25 @@ class Reader {
   std::unordered_map<std::string, Block*> blocks_;
   size_t undefined_ = 0;
   size_t unnamed_ = 0;
-
-  std::unordered_map<uint32_t, RawLocation> raw_locations_;
-  std::unordered_map<uint32_t, LocationId> location_ids_;
-  std::unordered_map<uint32_t, std::string> files_;
-  std::unordered_map<uint32_t, Scope> scopes_;
 };
 
 }  // namespace
 
-Result<std::unique_ptr<Module>> read(std::string_view text) {
+Result<std::unique_ptr<Module>> read(std::string_view text, std::vector<Location>* place) {
   auto module = std::make_unique<Module>();
   Reader reader(text, *module);
   try {
     reader.run();
   } catch (const NotUnderstood& error) {
-    return Failure(ErrorCode::unsupported,
-                   fmt::format("{}, before or at: {}", error.what, reader.here().substr(0, 160)));
+    std::vector<Location> places = reader.place();
+    const bool placed = place != nullptr && !places.empty();
+    if (placed) *place = std::move(places);
+    // What an author can change needs no word of LLVM's.
+    const bool of_author = error.what.starts_with("it ");
+    return Failure(ErrorCode::unsupported, placed || of_author
+                                               ? error.what
+                                               : fmt::format("{}, before or at: {}", error.what,
+                                                             reader.here().substr(0, 160)));
   }
   return module;
 }

@@ -117,7 +117,10 @@ TEST(IrReader, what_it_does_not_understand_is_shown) {
     EXPECT_FALSE(read_back) << body;
     return read_back ? std::string() : read_back.failure().message();
   };
-  EXPECT_THAT(refusal("  invoke void @g()\n  ret void"), HasSubstr("'invoke' is unknown"));
+  EXPECT_THAT(refusal("  frob void @g()\n  ret void"), HasSubstr("'frob', which is not known"));
+  EXPECT_THAT(refusal("  invoke void @g()\n  ret void"), HasSubstr("exceptions"));
+  EXPECT_THAT(refusal("  %2 = load <2 x ptr>, ptr null\n  ret void"),
+              HasSubstr("a vector of pointers; use an array"));
   EXPECT_THAT(refusal("  %2 = add i32 %0, %9\n  ret void"), HasSubstr("a value that is not there"));
   EXPECT_THAT(refusal("  br label %7"), HasSubstr("the block %7 is not there"));
   EXPECT_THAT(refusal("  %2 = add i32 %0, 1"), HasSubstr("does not end"));
@@ -125,13 +128,74 @@ TEST(IrReader, what_it_does_not_understand_is_shown) {
   EXPECT_THAT(refusal("  %2 = call i32 asm \"nop\", \"=r\"()\n  ret void"), HasSubstr("assembly"));
 }
 
+TEST(IrReader, what_it_does_not_understand_has_the_authors_place) {
+  constexpr std::string_view kPlaced = R"(define void @f(ptr %0) {
+  call void %0(), !dbg !3
+  ret void
+}
+!1 = !DIFile(filename: "body", directory: "/")
+!2 = distinct !DISubprogram(name: "f", file: !1, line: 1)
+!3 = !DILocation(line: 4, column: 9, scope: !2, inlinedAt: !4)
+!4 = !DILocation(line: 7, column: 2, scope: !2)
+)";
+  std::vector<Location> places;
+  const auto read_back = read(kPlaced, &places);
+  ASSERT_FALSE(read_back);
+  EXPECT_THAT(read_back.failure().message(), HasSubstr("through a pointer"));
+  ASSERT_EQ(places.size(), 2U);
+  EXPECT_EQ(places[0].file, "body");
+  EXPECT_EQ(places[0].line, 4U);
+  EXPECT_EQ(places[0].column, 9U);
+  EXPECT_EQ(places[1].line, 7U);
+}
+
+// A check as clang writes it, in a kernel whose threads meet.
+constexpr std::string_view kChecked = R"(
+@.str = private unnamed_addr constant [5 x i8] c"body\00", align 1
+@.str.1 = private unnamed_addr constant [2 x i8] c"x\00", align 1
+define void @entry(ptr %0, i64 %1, ptr %2) {
+  %4 = load i64, ptr %2, align 8
+  %5 = icmp ult i64 %4, %1
+  br i1 %5, label %12, label %6
+6:
+  %7 = call ptr @hf_spirv_report()
+  %8 = call i32 @hf_spirv_atomic_exchange32(ptr %7, i32 1)
+  %9 = select i1 %5, ptr @.str, ptr @.str.1
+  %10 = call i32 @hf_spirv_name(ptr %9)
+  %11 = getelementptr i8, ptr %7, i64 12
+  store i32 %10, ptr %11, align 4
+  call void @hf_spirv_stop()
+  unreachable
+12:
+  call void @hf_spirv_barrier()
+  ret void
+}
+)";
+
+TEST(IrReader, a_check_becomes_words_with_the_texts_that_it_names) {
+  const TranslateOptions options{.entry_point = "entry",
+                                 .bindings = 1,
+                                 .parameter_bytes = Bytes{64},
+                                 .binding_lengths = true,
+                                 .reports = true};
+  const Translated made = translate_to_spirv(kChecked, options);
+  ASSERT_EQ(made.refusal.message, "");
+  const std::string text(reinterpret_cast<const char*>(made.words.data()), made.words.size() * 4);
+  EXPECT_THAT(text, HasSubstr("holdfast.name 1 body"));
+  EXPECT_THAT(text, HasSubstr("holdfast.name 17 x"));
+  TranslateOptions without = options;
+  without.reports = false;
+  EXPECT_THAT(translate_to_spirv(kChecked, without).refusal.message, HasSubstr("reports"));
+}
+
 // Any bytes give a module or a refusal.
 TEST(IrReader, broken_text_is_refused_and_does_no_worse) {
   std::mt19937 random(7);
   constexpr std::string_view kBytes = "%@!#()[]{}<>,=0123456789ix \n\"-ptrvoid";
   for (int i = 0; i < 3000; ++i) {
-    std::string text(kText);
-    for (uint64_t changes = 1 + random() % 4; changes > 0; --changes) {
+    const bool checked = i % 3 == 0;
+    std::string text(checked ? kChecked : kText);
+    for (uint64_t changes = 1 + random() % 4; changes > 0 && !text.empty(); --changes) {
       const size_t at = random() % text.size();
       switch (random() % 4) {
         case 0: text[at] = kBytes[random() % kBytes.size()]; break;
@@ -140,8 +204,11 @@ TEST(IrReader, broken_text_is_refused_and_does_no_worse) {
         default: text.resize(std::max<size_t>(at, 1)); break;
       }
     }
-    const Translated made = translate_to_spirv(
-        text, {.entry_point = "entry", .bindings = 1, .parameter_bytes = Bytes{64}});
+    const Translated made = translate_to_spirv(text, {.entry_point = "entry",
+                                                      .bindings = 1,
+                                                      .parameter_bytes = Bytes{64},
+                                                      .binding_lengths = checked,
+                                                      .reports = checked});
     EXPECT_NE(made.words.empty(), made.refusal.message.empty());
   }
 }

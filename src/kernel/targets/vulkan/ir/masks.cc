@@ -8,8 +8,15 @@
 namespace holdfast::kernel::ir {
 namespace {
 
-bool exchanges(const Value& value) {
-  return value.is(Opcode::call) && value.callee == "hf_spirv_publish";
+// In simdgroups that are subgroups of the device.
+bool is_of_subgroup(const Value& value) {
+  return value.callee == "hf_spirv_ballot" || value.callee == "hf_spirv_word_from" ||
+         value.callee == "hf_spirv_whole" || value.callee == "hf_spirv_simd_barrier";
+}
+
+bool parts_threads(const Value& value) {
+  return value.is(Opcode::call) && (value.callee == "hf_spirv_publish" ||
+                                    value.callee == "hf_spirv_stop" || is_of_subgroup(value));
 }
 
 template <typename Predicate>
@@ -56,7 +63,7 @@ class Divergence {
     } else if (value.is(Opcode::call)) {
       differs_itself = value.callee.starts_with("hf_spirv_") &&
                        value.callee != "hf_spirv_group_id" &&
-                       value.callee != "hf_spirv_group_threads";
+                       value.callee != "hf_spirv_group_threads" && value.callee != "hf_spirv_whole";
     }
     const auto other = [&](const Value* operand) { return differs(operand); };
     if (differs_itself || std::ranges::any_of(value.operands, other)) values_.insert(&value);
@@ -240,14 +247,15 @@ class Masker {
 bool is_meeting(const Value& value) {
   return value.is(Opcode::call) &&
          (value.callee == "hf_spirv_barrier" || value.callee == "hf_spirv_publish" ||
-          value.callee == "hf_spirv_conclude");
+          value.callee == "hf_spirv_conclude" || is_of_subgroup(value));
 }
 
 void add_masks(const Function& function, const Memory& memory, Structure& structure) {
   const bool any = std::ranges::any_of(function.blocks, [](const Block* block) {
-    return std::ranges::any_of(block->instructions, [](const Value* v) { return exchanges(*v); });
+    return std::ranges::any_of(block->instructions,
+                               [](const Value* v) { return parts_threads(*v); });
   });
-  if (!any) return;
+  if (!any || std::ranges::none_of(structure.steps, has_meeting)) return;
   const Divergence divergence(function, memory, structure);
   Steps steps = Masker(divergence, structure).masked(structure.steps, kAll);
   structure.steps = std::move(steps);

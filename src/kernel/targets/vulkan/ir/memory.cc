@@ -5,11 +5,13 @@
 #include <algorithm>
 #include <bit>
 #include <functional>
+#include <map>
 #include <memory>
 #include <numeric>
 #include <set>
 
 #include "holdfast/base/rounding.h"
+#include "holdfast/kernel/targets/vulkan/ir/refused.h"
 
 namespace holdfast::kernel::ir {
 namespace {
@@ -92,7 +94,7 @@ class MemoryFinder {
   MemoryFinder(Module& module, Function& function, Memory& result)
       : module_(module), function_(function), result_(result) {}
 
-  Failure run() {
+  void run() {
     device_ = add();
     nodes_[device_].content = device_;
     nodes_[device_].kinds = bit(Storage::device);
@@ -104,7 +106,7 @@ class MemoryFinder {
       }
     }
     unite_choices();
-    if (Failure failure = make_regions()) return failure;
+    make_regions();
     for (const Block* block : function_.blocks) {
       for (const Value* value : block->instructions) measure(*value);
     }
@@ -115,7 +117,6 @@ class MemoryFinder {
     }
     place_objects();
     answer();
-    return {};
   }
 
  private:
@@ -273,7 +274,8 @@ class MemoryFinder {
         break;
       case Opcode::store:
         if (points(*value.operands[0])) {
-          unite(content(node(value.operands[1])), node(value.operands[0]));
+          (void)content(node(value.operands[1]));
+          if (variables_.insert(&value).second) stores_.push_back(&value);
         } else if (value.operands[0]->type->is_integer(64) && value.operands[0]->is(Opcode::load)) {
           // Structures with pointers in them are copied as integers.
           unite(content(node(value.operands[1])), content(node(value.operands[0]->operands[0])));
@@ -291,16 +293,34 @@ class MemoryFinder {
     }
   }
 
-  Failure make_regions() {
+  // Where pointers to such memory meet, as far as one place does it.
+  [[noreturn]] void refuse_pointers(Node at, std::string message) {
+    const auto is_it = [&](const Value* value) {
+      return value->type->is(TypeKind::pointer) && root(node(value)) == at;
+    };
+    LocationId place = 0;
+    for (const Block* block : function_.blocks) {
+      for (const Value* value : block->instructions) {
+        const bool meets = value->is(Opcode::store)
+                               ? is_it(value->operands[0])
+                               : (value->is(Opcode::phi) || value->is(Opcode::select) ||
+                                  value->is(Opcode::load)) &&
+                                     is_it(value);
+        if (meets && value->location != 0 && place == 0) place = value->location;
+      }
+    }
+    throw Refused{std::move(message), place};
+  }
+  void make_regions() {
     for (const Value* object : objects_) {
       const Node at = root(node(object));
       const bool is_global = object->kind == ValueKind::global;
       if (is_global && object->global->section == "llvm.metadata") continue;
       if (!nodes_[at].members.empty() ||
           (nodes_[at].kinds & (bit(Storage::device) | bit(Storage::parameters))) != 0) {
-        return Failure(ErrorCode::unsupported,
-                       "a pointer may point to device memory and to a variable, in a way that "
-                       "cannot be followed; use two pointers");
+        refuse_pointers(at,
+                        "a pointer may point to device memory and to a variable, in a way that "
+                        "cannot be followed; use two pointers");
       }
       const Storage storage = storage_of(*object);
       Region*& region = nodes_[at].region;
@@ -310,9 +330,9 @@ class MemoryFinder {
       }
       if (region->storage != storage) {
         if (region->storage == Storage::threadgroup || storage == Storage::threadgroup) {
-          return Failure(ErrorCode::unsupported,
-                         "a pointer may point to threadgroup memory and to a variable of the "
-                         "thread, in a way that cannot be followed; use two pointers");
+          refuse_pointers(at,
+                          "a pointer may point to threadgroup memory and to a variable of the "
+                          "thread, in a way that cannot be followed; use two pointers");
         }
         region->storage = Storage::own;  // a thread's own copy of what is constant is as good
       }
@@ -332,9 +352,9 @@ class MemoryFinder {
       Region* inside = nodes_[root(nodes_[n].content)].region;
       if (inside != nullptr) inside->null = 0;
     }
-    return make_mixed_regions();
+    make_mixed_regions();
   }
-  Failure make_mixed_regions() {
+  void make_mixed_regions() {
     for (Node n = 0; n < nodes_.size(); ++n) {
       if (root(n) != n || nodes_[n].members.empty()) continue;
       Region& mixed = result_.regions_.emplace_back();
@@ -343,18 +363,18 @@ class MemoryFinder {
       nodes_[n].region = &mixed;
       std::set<const Region*> seen;
       for (const Node member : nodes_[n].members) {
+        if (root(member) == n) continue;
         Region* region = nodes_[root(member)].region;
         if (!seen.insert(region).second) continue;
         mixed.members.push_back(region);
         if (region == nullptr || region->tag != 0) continue;
         if (tags_ == kMostTags) {
-          return Failure(ErrorCode::unsupported,
-                         "pointers may point to too many variables of several kinds; use fewer");
+          refuse_pointers(n,
+                          "pointers may point to too many variables of several kinds; use fewer");
         }
         region->tag = ++tags_;
       }
     }
-    return {};
   }
 
   static Storage storage_of(const Value& object) {
@@ -369,41 +389,70 @@ class MemoryFinder {
                ((kinds & kPrivate) != 0 ? 1 : 0) >
            1;
   }
-  // What may be chosen is one, where it is of one kind; else the choice is of several.
+  // What may be chosen is one, where it is of one kind; else the choice is of several. What is
+  // stored in one place is chosen by whoever loads it.
   void unite_choices() {
     for (bool changed = true; changed;) {
       changed = false;
+      std::map<Node, std::vector<Node>> stored;
+      for (const Value* store : stores_) {
+        stored[content(node(store->operands[1]))].push_back(node(store->operands[0]));
+      }
+      for (const auto& [into, values] : stored) changed |= unite_choice(into, values);
       for (const Value* choice : choices_) {
-        const Node own = root(node(choice));
-        uint8_t kinds = nodes_[own].kinds;
-        std::vector<Node> others;
+        std::vector<Node> operands;
         for (const Value* operand : choice->operands) {
-          if (!points(*operand)) continue;
-          const Node other = root(node(operand));
-          if (other == own) continue;
-          others.push_back(other);
-          kinds |= nodes_[other].kinds;
-          if (!nodes_[other].members.empty()) kinds |= bit(Storage::mixed);
+          if (points(*operand)) operands.push_back(node(operand));
         }
-        if (others.empty()) continue;
-        const bool mixed = !nodes_[own].members.empty();
-        if (!mixed && !differ(kinds)) {
-          for (const Node other : others) unite(own, other);
-          changed = true;
-          continue;
-        }
-        // A choice that was one with memory before stays so, and is refused later.
-        for (const Node other : others) {
-          if (!nodes_[other].members.empty()) {
-            unite(own, other);
-            changed = true;
-          } else if (nodes_[root(own)].members.insert(other).second) {
-            changed = true;
-          }
-        }
-        if (!mixed && nodes_[root(own)].kinds != 0) nodes_[root(own)].kinds = 0;
+        changed |= unite_choice(node(choice), operands);
+      }
+      for (Node n = 0; n < nodes_.size(); ++n) changed |= unite_contents(n);
+    }
+  }
+  // Whether anything changed.
+  bool unite_choice(Node own, const std::vector<Node>& operands) {
+    own = root(own);
+    uint8_t kinds = nodes_[own].kinds;
+    std::vector<Node> others;
+    for (const Node operand : operands) {
+      const Node other = root(operand);
+      if (other == own) continue;
+      others.push_back(other);
+      kinds |= nodes_[other].kinds;
+      if (!nodes_[other].members.empty()) kinds |= bit(Storage::mixed);
+    }
+    if (others.empty()) return false;
+    const bool mixed = !nodes_[own].members.empty();
+    // What device memory holds is device memory, or refused later.
+    if ((!mixed && !differ(kinds)) || own == root(device_)) {
+      for (const Node other : others) unite(own, other);
+      return true;
+    }
+    // A choice that was one with memory before stays so, and is refused later.
+    bool changed = false;
+    for (const Node other : others) {
+      if (!nodes_[other].members.empty()) {
+        unite(own, other);
+        changed = true;
+      } else if (nodes_[root(own)].members.insert(other).second) {
+        changed = true;
       }
     }
+    if (!mixed && nodes_[root(own)].kinds != 0) nodes_[root(own)].kinds = 0;
+    return changed;
+  }
+  // Pointers that are reached through a choice of several kinds are alike in all of them.
+  bool unite_contents(Node n) {
+    if (root(n) != n || nodes_[n].content == kNone) return false;
+    bool changed = false;
+    const std::vector<Node> members(nodes_[n].members.begin(), nodes_[n].members.end());
+    for (const Node member : members) {
+      const Node inside = content(member);
+      if (root(member) == n || inside == content(n)) continue;
+      unite(inside, content(n));
+      changed = true;
+    }
+    return changed;
   }
 
   Region* region_of(const Value* pointer) {
@@ -464,6 +513,7 @@ class MemoryFinder {
       access(pointer, type->element, std::max<uint64_t>(size_of(*type->element), 1), align);
       return;
     }
+    if (has_odd_width(*type)) return access(pointer, module_.integer(8), 1, 1);
     access(pointer, type, std::max<uint64_t>(size_of(*type), 1), align);
   }
 
@@ -497,7 +547,8 @@ class MemoryFinder {
           // Atomics are of words.
           const uint64_t bytes = value.callee.ends_with("64") ? 8 : 4;
           for (const Value* operand : value.operands) {
-            if (operand->type->is(TypeKind::pointer) && value.callee.starts_with("hf_spirv_")) {
+            if (operand->type->is(TypeKind::pointer) &&
+                value.callee.starts_with("hf_spirv_atomic_")) {
               access(operand, module_.integer(static_cast<uint32_t>(bytes * 8)), bytes, bytes);
             }
           }
@@ -545,6 +596,7 @@ class MemoryFinder {
   std::vector<const Value*> objects_;
   std::set<const Value*> variables_;
   std::vector<const Value*> choices_;  // select and phi of pointers
+  std::vector<const Value*> stores_;   // of pointers
   const Value* parameters_ = nullptr;
   uint32_t tags_ = 0;
   Node device_ = 0;
@@ -576,9 +628,9 @@ const Region* Memory::content_of(const Value* pointer) const {
   return it == contents_.end() ? nullptr : it->second;
 }
 
-Result<std::unique_ptr<Memory>> Memory::of(Module& module, Function& function) {
+std::unique_ptr<Memory> Memory::of(Module& module, Function& function) {
   auto result = std::make_unique<Memory>();
-  if (Failure failure = MemoryFinder(module, function, *result).run()) return failure;
+  MemoryFinder(module, function, *result).run();
   return result;
 }
 

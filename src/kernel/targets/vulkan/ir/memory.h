@@ -6,7 +6,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include "holdfast/base/error.h"
 #include "holdfast/kernel/targets/vulkan/ir/ir.h"
 
 namespace holdfast::kernel::ir {
@@ -20,7 +19,7 @@ enum class Storage : uint8_t {
   mixed,  // which of several, a pointer itself says
 };
 
-// Variables that one pointer may point to, or whose pointers are compared: they lie in one array.
+// Variables that one pointer may point to: they lie in one array.
 // Pointers into it are 32-bit numbers that count `unit` bytes from its begin.
 //
 // Where one pointer may point to memory of several kinds, its region is `mixed`: pointers are then
@@ -53,9 +52,9 @@ inline constexpr uint32_t kTagShift = 60;
 // Where pointers of a function may point.
 class Memory {
  public:
-  // The last argument points to the parameters, the others to device memory. A Failure says which
+  // The last argument points to the parameters, the others to device memory. Throws Refused where a
   // pointer may point to memory of two kinds.
-  static Result<std::unique_ptr<Memory>> of(Module& module, Function& function);
+  static std::unique_ptr<Memory> of(Module& module, Function& function);
 
   // What the value, a pointer or an integer made of one, points into. Null: device memory.
   const Region* region_of(const Value* pointer) const;

@@ -6,6 +6,7 @@ namespace holdfast::kernel {
 namespace {
 
 constexpr uint32_t kVersion = 0x00010500;
+constexpr size_t kMostOfText = 4096;  // an instruction has fewer than 2^16 words
 
 std::vector<uint32_t> with_text(std::vector<uint32_t> words, std::string_view text) {
   uint32_t word = 0;
@@ -66,6 +67,19 @@ SpirvId SpirvBuilder::floating(uint32_t bits) {
   return unique(spv::Op::OpTypeFloat, {bits});
 }
 
+SpirvId SpirvBuilder::coherent(SpirvId of) {
+  SpirvId& block = coherent_[of];
+  if (block != 0) return block;
+  block = id();
+  put(types_, spv::Op::OpTypeStruct, {block, of});
+  decorate(block, spv::Decoration::Block);
+  put(annotations_, spv::Op::OpMemberDecorate,
+      {block, 0, static_cast<uint32_t>(spv::Decoration::Offset), 0});
+  put(annotations_, spv::Op::OpMemberDecorate,
+      {block, 0, static_cast<uint32_t>(spv::Decoration::Coherent)});
+  return block;
+}
+
 SpirvId SpirvBuilder::constant(SpirvId type, uint64_t bits, uint32_t width) {
   if (width == 64) {
     return unique(spv::Op::OpConstant,
@@ -102,19 +116,29 @@ SpirvId SpirvBuilder::input(spv::BuiltIn what, SpirvId type) {
   return inputs_[what] = made;
 }
 
-SpirvId SpirvBuilder::push_constants(uint32_t words) {
+SpirvId SpirvBuilder::push_constants(uint32_t addresses, uint32_t words) {
   if (push_constants_ != 0) return push_constants_;
-  // An array type of its own: with a stride, which no other has.
-  const SpirvId element = integer(32);
-  const SpirvId count = u32(words);
-  const SpirvId all = id();
-  put(types_, spv::Op::OpTypeArray, {all, element, count});
-  decorate(all, spv::Decoration::ArrayStride, {4});
   const SpirvId block = id();
-  put(types_, spv::Op::OpTypeStruct, {block, all});
+  std::vector<uint32_t> operands{block};
+  uint32_t offset = 0;
+  const auto member = [&](uint32_t bits, uint32_t count) {
+    if (count == 0) return;
+    // An array type of its own: with a stride, which no other has.
+    const SpirvId element = integer(bits);
+    const SpirvId length = u32(count);
+    const SpirvId type = id();
+    put(types_, spv::Op::OpTypeArray, {type, element, length});
+    decorate(type, spv::Decoration::ArrayStride, {bits / 8});
+    put(annotations_, spv::Op::OpMemberDecorate,
+        {block, static_cast<uint32_t>(operands.size() - 1),
+         static_cast<uint32_t>(spv::Decoration::Offset), offset});
+    operands.push_back(type);
+    offset += count * (bits / 8);
+  };
+  member(64, addresses);
+  member(32, words);
+  put(types_, spv::Op::OpTypeStruct, operands);
   decorate(block, spv::Decoration::Block);
-  put(annotations_, spv::Op::OpMemberDecorate,
-      {block, 0, static_cast<uint32_t>(spv::Decoration::Offset), 0});
   return push_constants_ = variable(spv::StorageClass::PushConstant, block);
 }
 
@@ -160,6 +184,10 @@ void SpirvBuilder::decorate(SpirvId id, spv::Decoration decoration,
   put(annotations_, spv::Op::OpDecorate, operands);
 }
 
+void SpirvBuilder::text(std::string_view text) {
+  put(texts_, spv::Op::OpString, with_text({id()}, text.substr(0, kMostOfText)));
+}
+
 SpirvWords SpirvBuilder::finish(const SpirvWords& variables, const SpirvWords& body,
                                 SpirvId first_label) {
   (void)group_size();
@@ -182,7 +210,7 @@ SpirvWords SpirvBuilder::finish(const SpirvWords& variables, const SpirvWords& b
   put(all, spv::Op::OpEntryPoint, entry);
   put(all, spv::Op::OpExecutionMode,
       {main_, static_cast<uint32_t>(spv::ExecutionMode::LocalSize), 1, 1, 1});
-  for (const SpirvWords* section : {&modes_, &annotations_, &types_}) {
+  for (const SpirvWords* section : {&modes_, &texts_, &annotations_, &types_}) {
     all.insert(all.end(), section->begin(), section->end());
   }
   put(all, spv::Op::OpFunction, {none, main_, 0, signature});

@@ -45,24 +45,29 @@ class SpirvBuilder {
     return unique(spv::Op::OpTypeArray, {element, u32(count)});
   }
 
+  // A block whose one member is of the type, and coherent.
+  SpirvId coherent(SpirvId of);
+
   SpirvId constant(SpirvId type, uint64_t bits, uint32_t width);
   SpirvId u32(uint32_t value) { return constant(integer(32), value, 32); }
   SpirvId u64(uint64_t value) { return constant(integer(64), value, 64); }
   SpirvId truth(bool value);
-  SpirvId undefined(SpirvId type) { return unique(spv::Op::OpUndef, {type}, 1); }
   SpirvId zero(SpirvId type) { return unique(spv::Op::OpConstantNull, {type}, 1); }
   SpirvId composite(SpirvId type, const std::vector<SpirvId>& parts);
 
   // Module-scope variables, part of the entry point's interface.
   SpirvId variable(spv::StorageClass storage, SpirvId type, SpirvId initial = 0);
   SpirvId input(spv::BuiltIn what, SpirvId type);
-  // The push constants: words.
-  SpirvId push_constants(uint32_t words);
+  // The push constants: an array of addresses and one of words, as far as they have elements.
+  SpirvId push_constants(uint32_t addresses, uint32_t words);
   // The group's size: specialization constants 0 to 2.
   SpirvId group_size();
   // As many elements as a group has threads.
   SpirvId array_of_group(SpirvId element);
   void decorate(SpirvId id, spv::Decoration decoration, std::initializer_list<uint32_t> more = {});
+
+  // A text that the module carries for whoever reads it.
+  void text(std::string_view text);
 
   SpirvId glsl() const noexcept { return glsl_; }
 
@@ -80,10 +85,12 @@ class SpirvBuilder {
   std::set<std::string> extensions_;
   std::map<std::vector<uint32_t>, SpirvId> unique_;
   std::map<spv::BuiltIn, SpirvId> inputs_;
+  std::map<SpirvId, SpirvId> coherent_;
   SpirvId push_constants_ = 0;
   SpirvId group_size_ = 0;
   std::vector<SpirvId> sizes_;  // its parts
   SpirvWords modes_;
+  SpirvWords texts_;
   SpirvWords annotations_;
   SpirvWords types_;
   std::vector<SpirvId> interface_;

@@ -10,12 +10,6 @@
 namespace holdfast::kernel::ir {
 namespace {
 
-// Of a width that SPIR-V has not: the bits above are zeros.
-bool is_odd(const Type& type) {
-  return type.is(TypeKind::integer) && type.bits != 1 && type.bits != 8 && type.bits != 16 &&
-         type.bits != 32 && type.bits != 64;
-}
-
 bool is_signed(Opcode op) { return op == Opcode::sdiv || op == Opcode::srem || op == Opcode::ashr; }
 
 // Of a vector its elements', else itself.
@@ -24,12 +18,12 @@ const Type& scalar_in(const Type& type) { return type.is(TypeKind::vector) ? *ty
 }  // namespace
 
 Translator::Id Translator::cut(const Type& type, Id id) {
-  if (!is_odd(type)) return id;
+  if (!has_odd_width(type)) return id;
   return make(spv::Op::OpBitwiseAnd, type_of(type), {id, number(type, bit_mask(type.bits))});
 }
 
 Translator::Id Translator::as_signed(const Type& type, Id id) {
-  if (!is_odd(type)) return id;
+  if (!has_odd_width(type)) return id;
   const Id by = spirv_.u32(container(type.bits) - type.bits);
   const Id high = make(spv::Op::OpShiftLeftLogical, type_of(type), {id, by});
   return make(spv::Op::OpShiftRightArithmetic, type_of(type), {high, by});
@@ -118,7 +112,12 @@ void Translator::each_part(const Value& value) {
       case Opcode::fptosi:
       case Opcode::uitofp:
       case Opcode::sitofp: parts.push_back(cast(value, from, to, part(0, i))); break;
-      default: parts.push_back(binary(value, to, part(0, i), part(1, i)));
+      default: {
+        const Id fused = value.is(Opcode::fadd) || value.is(Opcode::fsub)
+                             ? fused_sum(value, to, part(0, i), part(1, i), i)
+                             : 0;
+        parts.push_back(fused != 0 ? fused : binary(value, to, part(0, i), part(1, i)));
+      }
     }
   }
   define(value, std::move(parts));
@@ -140,7 +139,7 @@ Translator::Id Translator::binary_of_truths(Opcode op, Id a, Id b) {
 
 Translator::Id Translator::binary(const Value& value, const Type& type, Id a, Id b) {
   if (type.is_integer(1)) return binary_of_truths(value.op, a, b);
-  if (is_odd(type) && is_signed(value.op)) {
+  if (has_odd_width(type) && is_signed(value.op)) {
     a = as_signed(type, a);
     if (value.op != Opcode::ashr) b = as_signed(type, b);
   }
@@ -152,7 +151,12 @@ Translator::Id Translator::binary(const Value& value, const Type& type, Id a, Id
     case Opcode::udiv: op = spv::Op::OpUDiv; break;
     case Opcode::sdiv: op = spv::Op::OpSDiv; break;
     case Opcode::urem: op = spv::Op::OpUMod; break;
-    case Opcode::srem: op = spv::Op::OpSRem; break;
+    case Opcode::srem: {
+      // Vulkan's own remainder is undefined where an operand is negative.
+      const Id quotient = make(spv::Op::OpSDiv, type_of(type), {a, b});
+      const Id whole = make(spv::Op::OpIMul, type_of(type), {quotient, b});
+      return cut(type, make(spv::Op::OpISub, type_of(type), {a, whole}));
+    }
     case Opcode::shl: op = spv::Op::OpShiftLeftLogical; break;
     case Opcode::lshr: op = spv::Op::OpShiftRightLogical; break;
     case Opcode::ashr: op = spv::Op::OpShiftRightArithmetic; break;
@@ -162,15 +166,53 @@ Translator::Id Translator::binary(const Value& value, const Type& type, Id a, Id
     case Opcode::fadd: op = spv::Op::OpFAdd; break;
     case Opcode::fsub: op = spv::Op::OpFSub; break;
     case Opcode::fmul: op = spv::Op::OpFMul; break;
-    case Opcode::fdiv: op = spv::Op::OpFDiv; break;
+    case Opcode::fdiv: return quotient(type, a, b);
     case Opcode::frem: op = spv::Op::OpFRem; break;
     default: refuse("it has an instruction that is not known");
   }
   const Id made = make(op, type_of(type), {a, b});
-  const bool adds =
-      value.op == Opcode::fadd || value.op == Opcode::fsub || value.op == Opcode::fmul;
-  if (adds && !options_.contracts) spirv_.decorate(made, spv::Decoration::NoContraction);
+  if (type.is(TypeKind::floating)) keep_apart(made);
   return cut(type, made);
+}
+
+// Without this a driver may regroup sums, as NVIDIA's does, and not only fuse them.
+void Translator::keep_apart(Id id) {
+  if (!options_.fast) spirv_.decorate(id, spv::Decoration::NoContraction);
+}
+
+bool Translator::can_fuse(const Type& type) const {
+  return options_.contracts && !options_.fast && (type.bits == 32 || type.bits == 64);
+}
+
+Translator::Id Translator::fused(const Type& type, Id a, Id b, Id c) {
+  const Id made = glsl(GLSLstd450Fma, type_of(type), {a, b, c});
+  keep_apart(made);
+  return made;
+}
+
+// A sum one of whose terms is a product, as one operation; 0: it is none. The product, if nothing
+// else needs it, is left for the driver to remove.
+Translator::Id Translator::fused_sum(const Value& sum, const Type& type, Id left, Id right,
+                                     size_t part) {
+  if (!can_fuse(type)) return 0;
+  for (const size_t at : {size_t{0}, size_t{1}}) {
+    const Value* product = sum.operands[at];
+    if (!product->is(Opcode::fmul) || product->kind != ValueKind::instruction) continue;
+    const auto made_in = scope_of_.find(product);
+    if (made_in == scope_of_.end() || made_in->second != scope_ || product->parent != sum.parent) {
+      continue;
+    }
+    const auto factor = [&](size_t i) {
+      const Parts all = use(product->operands[i]);
+      return all.size() == 1 ? all[0] : all.at(part);
+    };
+    const auto opposite = [&](Id id) { return make(spv::Op::OpFNegate, type_of(type), {id}); };
+    const bool minus = sum.is(Opcode::fsub);
+    const Id a = minus && at == 1 ? opposite(factor(0)) : factor(0);
+    const Id other = at == 1 ? left : minus ? opposite(right) : right;
+    return fused(type, a, factor(1), other);
+  }
+  return 0;
 }
 
 Translator::Id Translator::compare_integers(Predicate predicate, const Type& type, Id a, Id b) {
@@ -395,7 +437,7 @@ void Translator::bitcast(const Value& value) {
     }
     return define(value, std::move(truths));
   }
-  if (from.is_integer(1) || to.is_integer(1) || is_odd(from) || is_odd(to)) {
+  if (from.is_integer(1) || to.is_integer(1) || has_odd_width(from) || has_odd_width(to)) {
     refuse("it takes the bits of a vector of truths");
   }
   const auto width = static_cast<uint32_t>(size_of(from) * 8);
@@ -455,7 +497,7 @@ void Translator::element(const Value& value) {
     case Opcode::insertvalue: {
       if (value.operands[1]->type->is(TypeKind::pointer) &&
           !is_device(memory_.region_of(value.operands[1]))) {
-        refuse("it returns a pointer to a variable as part of a structure");
+        refuse(std::string(kPointerInValue));
       }
       const auto [at, count] = part_of(*value.type, value.indices);
       const Parts inserted = use(value.operands[1]);

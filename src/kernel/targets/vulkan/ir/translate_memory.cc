@@ -24,6 +24,12 @@ spv::StorageClass storage_class(Storage storage) {
   }
 }
 
+// The operand of a load or store.
+constexpr uint32_t device_access(bool is_volatile) {
+  return static_cast<uint32_t>(spv::MemoryAccessMask::Aligned) |
+         (is_volatile ? static_cast<uint32_t>(spv::MemoryAccessMask::Volatile) : 0);
+}
+
 }  // namespace
 
 bool Translator::is_device(const Region* region) const {
@@ -171,9 +177,17 @@ Translator::Id Translator::moved(Id pointer, const Region* region, int64_t bytes
   return make(spv::Op::OpIAdd, spirv_.integer(32), {pointer, spirv_.u32(units)});
 }
 
-Translator::Id Translator::device_pointer(Id address, Id type) {
+// A volatile access may still be answered by a cache that other groups do not share, as NVIDIA's
+// are: only what is coherent is ordered for them.
+Translator::Id Translator::device_pointer(Id address, Id type, bool is_volatile) {
   const Id pointer = spirv_.pointer(spv::StorageClass::PhysicalStorageBuffer, type);
-  return make(spv::Op::OpConvertUToPtr, pointer, {address});
+  if (!is_volatile || !exchanged_.across_groups()) {
+    return make(spv::Op::OpConvertUToPtr, pointer, {address});
+  }
+  const Id block = make(
+      spv::Op::OpConvertUToPtr,
+      spirv_.pointer(spv::StorageClass::PhysicalStorageBuffer, spirv_.coherent(type)), {address});
+  return make(spv::Op::OpAccessChain, pointer, {block, spirv_.u32(0)});
 }
 
 Translator::Id Translator::to_bits(Id value, const Type& type) {
@@ -209,10 +223,11 @@ Translator::Id Translator::load_parameter(Id pointer, const Type& type) {
   const auto bits = static_cast<uint32_t>(size_of(type) * 8);
   const Id first = make(spv::Op::OpShiftRightLogical, word, {pointer, spirv_.u32(2)});
   const auto at = [&](uint32_t more) {
-    const Id index = make(spv::Op::OpIAdd, word, {first, spirv_.u32(2 * options_.bindings + more)});
+    const Id index = more == 0 ? first : make(spv::Op::OpIAdd, word, {first, spirv_.u32(more)});
+    const Id member = spirv_.u32(push_addresses_ > 0 ? 1 : 0);
     const Id place =
         make(spv::Op::OpAccessChain, spirv_.pointer(spv::StorageClass::PushConstant, word),
-             {spirv_.push_constants(push_words_), spirv_.u32(0), index});
+             {push_constants(), member, index});
     return make(spv::Op::OpLoad, word, {place});
   };
   if (bits == 32) return from_bits(at(0), type);
@@ -238,7 +253,17 @@ Translator::Id Translator::load_number(Id pointer, const Region* region, const T
       const Id whole = load_number(pointer, region, byte, align, is_volatile);
       return make(spv::Op::OpINotEqual, spirv_.boolean(), {whole, number(byte, 0)});
     }
-    refuse(fmt::format("it reads an integer of {} bits", type.bits));
+    (void)type_of(type);  // refuses what is too wide
+    const uint32_t width = container(type.bits);
+    Id result = number(type, 0);
+    for (uint32_t at = 0; at * 8 < type.bits; ++at) {
+      Id part =
+          load_number(moved(pointer, region, at), region, *module_.integer(8), 1, is_volatile);
+      part = convert(part, 8, width, false);
+      part = make(spv::Op::OpShiftLeftLogical, type_of(type), {part, spirv_.u32(at * 8)});
+      result = make(spv::Op::OpBitwiseOr, type_of(type), {result, part});
+    }
+    return cut(type, result);
   }
   if (!is_device(region) && region->storage == Storage::mixed) {
     const Id variable = local(type_of(type));
@@ -270,12 +295,9 @@ Translator::Id Translator::load_number(Id pointer, const Region* region, const T
     if (size == 1) spirv_.need(spv::Capability::StorageBuffer8BitAccess);
     if (size == 2) spirv_.need(spv::Capability::StorageBuffer16BitAccess);
     const Id wanted = type_of(type);
-    const uint32_t operands =
-        static_cast<uint32_t>(spv::MemoryAccessMask::Aligned) |
-        (is_volatile ? static_cast<uint32_t>(spv::MemoryAccessMask::Volatile) : 0);
-    return make(
-        spv::Op::OpLoad, wanted,
-        {device_pointer(pointer, wanted), operands, static_cast<uint32_t>(std::min(align, size))});
+    return make(spv::Op::OpLoad, wanted,
+                {device_pointer(pointer, wanted, is_volatile), device_access(is_volatile),
+                 static_cast<uint32_t>(std::min(align, size))});
   }
   if (region->storage == Storage::parameters) return load_parameter(pointer, type);
   if (!region_variables_.contains(region)) return number(type, 0);
@@ -317,7 +339,14 @@ void Translator::store_number(Id pointer, const Region* region, const Type& type
       store_number(pointer, region, byte, whole, align, is_volatile);
       return;
     }
-    refuse(fmt::format("it writes an integer of {} bits", type.bits));
+    (void)type_of(type);
+    for (uint32_t at = 0; at * 8 < type.bits; ++at) {
+      const Id part =
+          make(spv::Op::OpShiftRightLogical, type_of(type), {value, spirv_.u32(at * 8)});
+      store_number(moved(pointer, region, at), region, *module_.integer(8),
+                   convert(part, container(type.bits), 8, false), 1, is_volatile);
+    }
+    return;
   }
   if (!is_device(region) && region->storage == Storage::mixed) {
     each_member(pointer, *region, [&](Id at, const Region* member) {
@@ -344,11 +373,9 @@ void Translator::store_number(Id pointer, const Region* region, const Type& type
   if (is_device(region)) {
     if (size == 1) spirv_.need(spv::Capability::StorageBuffer8BitAccess);
     if (size == 2) spirv_.need(spv::Capability::StorageBuffer16BitAccess);
-    const uint32_t operands =
-        static_cast<uint32_t>(spv::MemoryAccessMask::Aligned) |
-        (is_volatile ? static_cast<uint32_t>(spv::MemoryAccessMask::Volatile) : 0);
-    put(spv::Op::OpStore, {device_pointer(pointer, type_of(type)), value, operands,
-                           static_cast<uint32_t>(std::min(align, size))});
+    put(spv::Op::OpStore,
+        {device_pointer(pointer, type_of(type), is_volatile), value, device_access(is_volatile),
+         static_cast<uint32_t>(std::min(align, size))});
     return;
   }
   if (region->storage == Storage::parameters) refuse("it writes to what is constant");
@@ -381,7 +408,15 @@ void Translator::numbers_in(const Type& type, uint64_t at,
   switch (type.kind) {
     case TypeKind::nothing: break;
     case TypeKind::vector:
-      if (type.element->is_integer(1)) throw Refused{"it keeps a vector of truths in memory"};
+      if (type.element->is_integer(1)) {
+        throw Refused{"it keeps a vector of truths in memory; keep integers"};
+      }
+      if (has_odd_width(*type.element)) {
+        throw Refused{
+            fmt::format("it keeps a vector of integers of {} bits in memory; use 8, 16, "
+                        "32 or 64 bits",
+                        type.element->bits)};
+      }
       [[fallthrough]];
     case TypeKind::array:
       for (uint64_t i = 0; i < type.count; ++i) {
@@ -397,6 +432,14 @@ void Translator::numbers_in(const Type& type, uint64_t at,
   }
 }
 
+// Structures as values have device pointers alone: see scalars_of().
+void Translator::refuse_pointers_in(const std::vector<std::pair<uint64_t, const Type*>>& numbers,
+                                    const Value* at) const {
+  const bool any = std::ranges::any_of(
+      numbers, [](const auto& part) { return part.second->is(TypeKind::pointer); });
+  if (any && !is_device(memory_.content_of(at))) refuse(std::string(kPointerInValue));
+}
+
 void Translator::load(const Value& value) {
   const Value* from = value.operands[0];
   define(value, load_from(value, from));
@@ -404,11 +447,12 @@ void Translator::load(const Value& value) {
 
 Translator::Parts Translator::load_from(const Value& value, const Value* from) {
   const Region* region = memory_.region_of(from);
+  const bool is_volatile = value.is_volatile || exchanged_.has(from);
   const Id pointer = use_pointer(from, region);
   const Type& type = *value.type;
   if (type.is(TypeKind::pointer)) {
     const Region* inside = memory_.content_of(from);
-    Id bits = load_number(pointer, region, *module_.integer(64), value.align, value.is_volatile);
+    Id bits = load_number(pointer, region, *module_.integer(64), value.align, is_volatile);
     if (!is_wide(inside)) bits = make(spv::Op::OpUConvert, spirv_.integer(32), {bits});
     return {bits};
   }
@@ -418,9 +462,9 @@ Translator::Parts Translator::load_from(const Value& value, const Value* from) {
     const Id element = type_of(*type.element);
     const Id whole = spirv_.vector(element, static_cast<uint32_t>(type.count));
     if (size_of(*type.element) == 2) spirv_.need(spv::Capability::StorageBuffer16BitAccess);
-    const Id loaded = make(spv::Op::OpLoad, whole,
-                           {device_pointer(pointer, whole),
-                            static_cast<uint32_t>(spv::MemoryAccessMask::Aligned), value.align});
+    const Id loaded = make(
+        spv::Op::OpLoad, whole,
+        {device_pointer(pointer, whole, is_volatile), device_access(is_volatile), value.align});
     Parts parts;
     for (uint32_t i = 0; i < type.count; ++i) {
       parts.push_back(make(spv::Op::OpCompositeExtract, element, {loaded, i}));
@@ -429,12 +473,13 @@ Translator::Parts Translator::load_from(const Value& value, const Value* from) {
   }
   std::vector<std::pair<uint64_t, const Type*>> numbers;
   numbers_in(type, 0, numbers);
+  refuse_pointers_in(numbers, from);
   Parts parts;
   for (const auto& [offset, part] : numbers) {
     const uint64_t align =
         std::min<uint64_t>(value.align, offset == 0 ? 16 : offset & (0 - offset));
     parts.push_back(load_number(moved(pointer, region, static_cast<int64_t>(offset)), region, *part,
-                                align, value.is_volatile));
+                                align, is_volatile));
   }
   return parts;
 }
@@ -443,13 +488,14 @@ void Translator::store(const Value& value) {
   const Value* stored = value.operands[0];
   const Value* to = value.operands[1];
   const Region* region = memory_.region_of(to);
+  const bool is_volatile = value.is_volatile || exchanged_.has(to);
   const Id pointer = use_pointer(to, region);
   const Type& type = *stored->type;
   if (type.is(TypeKind::pointer)) {
     const Region* inside = memory_.content_of(to);
     Id bits = use_pointer(stored, inside);
     if (!is_wide(inside)) bits = make(spv::Op::OpUConvert, spirv_.integer(64), {bits});
-    store_number(pointer, region, *module_.integer(64), bits, value.align, value.is_volatile);
+    store_number(pointer, region, *module_.integer(64), bits, value.align, is_volatile);
     return;
   }
   const Parts parts = use(stored);
@@ -462,18 +508,19 @@ void Translator::store(const Value& value) {
     std::vector<uint32_t> words{whole, all};
     words.insert(words.end(), parts.begin(), parts.end());
     SpirvBuilder::put(code_, spv::Op::OpCompositeConstruct, words);
-    put(spv::Op::OpStore, {device_pointer(pointer, whole), all,
-                           static_cast<uint32_t>(spv::MemoryAccessMask::Aligned), value.align});
+    put(spv::Op::OpStore, {device_pointer(pointer, whole, is_volatile), all,
+                           device_access(is_volatile), value.align});
     return;
   }
   std::vector<std::pair<uint64_t, const Type*>> numbers;
   numbers_in(type, 0, numbers);
+  refuse_pointers_in(numbers, to);
   for (size_t i = 0; i < numbers.size(); ++i) {
     const auto& [offset, part] = numbers[i];
     const uint64_t align =
         std::min<uint64_t>(value.align, offset == 0 ? 16 : offset & (0 - offset));
     store_number(moved(pointer, region, static_cast<int64_t>(offset)), region, *part, parts[i],
-                 align, value.is_volatile);
+                 align, is_volatile);
   }
 }
 
@@ -525,15 +572,17 @@ void Translator::copy_memory(const Value& call) {
   const Region* from = memory_.region_of(call.operands[1]);
   const Id target = use_pointer(call.operands[0], to);
   const Id source = use_pointer(call.operands[1], from);
+  const bool reads_shared = exchanged_.has(call.operands[1]);
+  const bool writes_shared = exchanged_.has(call.operands[0]);
   const Type& type = *module_.integer(static_cast<uint32_t>(chunk * 8));
   std::vector<Id> words;  // all before the first is written: the two may overlap
   for (uint64_t at = 0; at < length.bits; at += chunk) {
-    words.push_back(
-        load_number(moved(source, from, static_cast<int64_t>(at)), from, type, chunk, false));
+    words.push_back(load_number(moved(source, from, static_cast<int64_t>(at)), from, type, chunk,
+                                reads_shared));
   }
   for (uint64_t i = 0; i < words.size(); ++i) {
     store_number(moved(target, to, static_cast<int64_t>(i * chunk)), to, type, words[i], chunk,
-                 false);
+                 writes_shared);
   }
 }
 
@@ -556,14 +605,15 @@ void Translator::fill_memory(const Value& call) {
     word = make(spv::Op::OpBitwiseOr, type_of(type), {word, above});
   }
   for (uint64_t at = 0; at < length.bits; at += chunk) {
-    store_number(moved(target, to, static_cast<int64_t>(at)), to, type, word, chunk, false);
+    store_number(moved(target, to, static_cast<int64_t>(at)), to, type, word, chunk,
+                 exchanged_.has(call.operands[0]));
   }
 }
 
 Translator::Id Translator::word_pointer(const Value* pointer, uint32_t bits) {
   const Region* region = memory_.region_of(pointer);
   const Id at = use_pointer(pointer, region);
-  if (is_device(region)) return device_pointer(at, spirv_.integer(bits));
+  if (is_device(region)) return device_pointer(at, spirv_.integer(bits), false);
   const bool words = region->element != nullptr && region->element->is_integer(bits);
   if (region->storage != Storage::threadgroup || (!words && region->element != nullptr) ||
       region->width * 8 != bits) {

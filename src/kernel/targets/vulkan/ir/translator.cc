@@ -12,7 +12,8 @@ Translator::Translator(Module& module, Function& function, const Memory& memory,
       function_(function),
       memory_(memory),
       structure_(structure),
-      options_(options) {}
+      options_(options),
+      exchanged_(function) {}
 
 void Translator::refuse(std::string message) const {
   throw Refused{std::move(message), here_ != nullptr ? here_->location : 0};
@@ -27,6 +28,15 @@ Translator::Id Translator::local(Id type) {
 }
 
 SpirvWords Translator::run() {
+  try {
+    return translated();
+  } catch (Refused& refused) {
+    if (refused.location == 0 && here_ != nullptr) refused.location = here_->location;
+    throw;
+  }
+}
+
+SpirvWords Translator::translated() {
   find_scopes(structure_.steps, 0);
   find_crossings(structure_.steps, 0);
   declare_regions();
@@ -52,6 +62,18 @@ SpirvWords Translator::run() {
     keep(options_.keeps_16, 16);
     keep(options_.keeps_32, 32);
     keep(options_.keeps_64, 64);
+    if (options_.keeps_small_32) {
+      spirv_.need(spv::Capability::DenormPreserve);
+      spirv_.need("SPV_KHR_float_controls");
+      spirv_.mode(spv::ExecutionMode::DenormPreserve, {32});
+    }
+    if (options_.rounds_to_nearest) {
+      spirv_.need(spv::Capability::RoundingModeRTE);
+      spirv_.need("SPV_KHR_float_controls");
+      for (const uint32_t bits : {16, 32, 64}) {
+        spirv_.mode(spv::ExecutionMode::RoundingModeRTE, {bits});
+      }
+    }
   }
   return spirv_.finish(variables_, code_, first_label);
 }
@@ -75,6 +97,7 @@ void Translator::find_scopes(const Steps& steps, Scope scope) {
       for (const Value* value : step.block->instructions) scope_of_[value] = scope;
     }
     for (const Value* value : step.values) scope_of_[value] = scope;
+    if (step.kind == Step::Kind::meet) scope_of_[step.value] = scope;
     if (step.kind != Step::Kind::choice && step.kind != Step::Kind::guarded &&
         step.kind != Step::Kind::loop && step.kind != Step::Kind::active) {
       continue;
@@ -324,39 +347,29 @@ void Translator::emit_pass(const Block& from, const Block& to) {
 }
 
 void Translator::begin_arguments() {
-  const uint64_t bytes = options_.bindings * 8 + options_.parameter_bytes.value;
+  const size_t count = function_.arguments.size();
+  const uint64_t before = 8 * (count - 1 + (options_.reports ? 1 : 0));
+  const uint64_t bytes = before + options_.parameter_bytes.value;
   pushed_ = Bytes{bytes} <= hal::SpirvModule::kMaxPushBytes;
-  push_words_ = static_cast<uint32_t>(pushed_ ? (bytes + 3) / 4 : 2);
-  const Id word = spirv_.integer(32);
+  push_addresses_ = static_cast<uint32_t>(pushed_ ? before / 8 : 1);
+  push_words_ = static_cast<uint32_t>(pushed_ ? (options_.parameter_bytes.value + 3) / 4 : 0);
   const Id wide = spirv_.integer(64);
-  const auto pushed_word = [&](uint32_t index) {
-    const Id pointer =
-        make(spv::Op::OpAccessChain, spirv_.pointer(spv::StorageClass::PushConstant, word),
-             {spirv_.push_constants(push_words_), spirv_.u32(0), spirv_.u32(index)});
-    return make(spv::Op::OpLoad, word, {pointer});
-  };
   const auto pushed_address = [&](uint32_t index) {
-    const Id low = make(spv::Op::OpUConvert, wide, {pushed_word(index)});
-    const Id high = make(spv::Op::OpUConvert, wide, {pushed_word(index + 1)});
-    const Id moved = make(spv::Op::OpShiftLeftLogical, wide, {high, spirv_.u64(32)});
-    return make(spv::Op::OpBitwiseOr, wide, {low, moved});
+    const Id pointer =
+        make(spv::Op::OpAccessChain, spirv_.pointer(spv::StorageClass::PushConstant, wide),
+             {push_constants(), spirv_.u32(0), spirv_.u32(index)});
+    return make(spv::Op::OpLoad, wide, {pointer});
   };
   if (!pushed_) arguments_ = pushed_address(0);
-  const size_t count = function_.arguments.size();
-  for (size_t i = 0; i < count; ++i) {
-    const Value* argument = function_.arguments[i];
-    Id id = 0;
-    if (i + 1 == count) {
-      id = pushed_ ? spirv_.u32(0)
-                   : make(spv::Op::OpIAdd, wide, {arguments_, spirv_.u64(options_.bindings * 8)});
-    } else if (pushed_) {
-      id = pushed_address(static_cast<uint32_t>(2 * i));
-    } else {
-      const Id at = make(spv::Op::OpIAdd, wide, {arguments_, spirv_.u64(8 * i)});
-      id = load_number(at, nullptr, *module_.integer(64), 8, false);
-    }
-    parts_of_[argument] = {id};
-  }
+  const auto wide_word = [&](size_t i) {
+    if (pushed_) return pushed_address(static_cast<uint32_t>(i));
+    const Id at = make(spv::Op::OpIAdd, wide, {arguments_, spirv_.u64(8 * i)});
+    return load_number(at, nullptr, *module_.integer(64), 8, false);
+  };
+  for (size_t i = 0; i + 1 < count; ++i) parts_of_[function_.arguments[i]] = {wide_word(i)};
+  if (options_.reports) report_ = wide_word(count - 1);
+  parts_of_[function_.arguments.back()] = {
+      pushed_ ? spirv_.u32(0) : make(spv::Op::OpIAdd, wide, {arguments_, spirv_.u64(before)})};
 }
 
 }  // namespace holdfast::kernel::ir

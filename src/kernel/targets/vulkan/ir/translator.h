@@ -2,23 +2,24 @@
 
 #include <functional>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <unordered_set>
 #include <vector>
 
+#include "holdfast/kernel/targets/vulkan/ir/exchanged.h"
 #include "holdfast/kernel/targets/vulkan/ir/ir.h"
 #include "holdfast/kernel/targets/vulkan/ir/memory.h"
+#include "holdfast/kernel/targets/vulkan/ir/refused.h"
 #include "holdfast/kernel/targets/vulkan/ir/spirv_builder.h"
 #include "holdfast/kernel/targets/vulkan/ir/structure.h"
 #include "holdfast/kernel/targets/vulkan/ir/translate.h"
 
 namespace holdfast::kernel::ir {
 
-// Thrown inside the translator alone.
-struct Refused {
-  std::string message;
-  LocationId location = 0;
-};
+inline constexpr std::string_view kPointerInValue =
+    "it passes a structure with a pointer to a variable in it as a value; pass the structure by "
+    "reference";
 
 // One function on its way to SPIR-V. Values are taken apart: a vector or a structure is its
 // numbers, one after another, so that every SPIR-V value is a number, a truth or an address.
@@ -31,9 +32,11 @@ class Translator {
  public:
   Translator(Module& module, Function& function, const Memory& memory, const Structure& structure,
              const TranslateOptions& options);
+  // Throws Refused.
   SpirvWords run();
 
  private:
+  SpirvWords translated();
   using Id = SpirvId;
   using Parts = std::vector<Id>;
 
@@ -92,13 +95,16 @@ class Translator {
   void each_member(Id pointer, const Region& mixed,
                    const std::function<void(Id, const Region*)>& access);
   Id moved(Id pointer, const Region* region, int64_t bytes);
-  Id device_pointer(Id address, Id type);
+  Id device_pointer(Id address, Id type, bool is_volatile);
   Id load_number(Id pointer, const Region* region, const Type& type, uint64_t align,
                  bool is_volatile);
   void store_number(Id pointer, const Region* region, const Type& type, Id value, uint64_t align,
                     bool is_volatile);
+  Id push_constants() { return spirv_.push_constants(push_addresses_, push_words_); }
   Id load_parameter(Id pointer, const Type& type);
   Id element_pointer(Id pointer, const Region& region, uint64_t index);
+  void refuse_pointers_in(const std::vector<std::pair<uint64_t, const Type*>>& numbers,
+                          const Value* at) const;
   void load(const Value& value);
   Parts load_from(const Value& value, const Value* from);
   void store(const Value& value);
@@ -116,6 +122,12 @@ class Translator {
   void instruction(const Value& value);
   void each_part(const Value& value);
   Id binary(const Value& value, const Type& type, Id a, Id b);
+  void keep_apart(Id id);
+  Id quotient(const Type& type, Id a, Id b);
+  Id square_root(const Type& type, Id value);
+  bool can_fuse(const Type& type) const;
+  Id fused(const Type& type, Id a, Id b, Id c);
+  Id fused_sum(const Value& sum, const Type& type, Id left, Id right, size_t part);
   Id binary_of_truths(Opcode op, Id a, Id b);
   Id compare_integers(Predicate predicate, const Type& type, Id a, Id b);
   Id compare_floats(Predicate predicate, const Type& type, Id a, Id b);
@@ -130,11 +142,16 @@ class Translator {
   Id convert(Id id, uint32_t from, uint32_t to, bool with_sign);
   void element(const Value& value);
 
-  // ---- calls (translate_calls.cc) ----
+  // ---- calls (translate_calls.cc, _checks.cc, _meetings.cc, _integers.cc, _floats.cc) ----
   void call(const Value& value);
+  bool call_of_check(const Value& value);
+  Id number_of_text(const Value* pointer);
   bool call_of_place(const Value& value);
   bool call_of_meeting(const Value& value);
+  bool call_of_subgroup(const Value& value);
+  Id group_threads();
   void meet();
+  void fence();
   void declare_exchange();
   Id exchange_place(Id array, Id index);
   Id any_of_group(Id truth);
@@ -161,9 +178,12 @@ class Translator {
   SpirvBuilder spirv_;
   SpirvWords variables_;
   SpirvWords code_;
+  Exchanged exchanged_;
   bool pushed_ = false;  // the arguments are push constants
+  uint32_t push_addresses_ = 0;
   uint32_t push_words_ = 0;
   Id arguments_ = 0;  // where they are not pushed: their address
+  Id report_ = 0;     // the report's address
 
   std::vector<Scope> parents_{0};
   std::unordered_map<const Value*, Scope> scope_of_;
@@ -179,11 +199,14 @@ class Translator {
   std::vector<Id> masks_;      // variables, by mask; kAll has none
   MaskId mask_ = kAll;         // of the meeting that is emitted
   Id votes_ = 0;               // a word of the group
+  Id fence_ = 0;               // another
   Id words_ = 0;               // one of each thread
   Id there_ = 0;               // whether it takes part
   Id next_ = 0;                // a variable: where the path wants to go
   std::unordered_map<const Region*, Id> region_variables_;
   std::unordered_map<const Value*, uint64_t> offsets_;
+  std::unordered_map<const Region*, uint32_t> first_numbers_;  // of texts
+  uint32_t next_number_ = 1;
   const Value* here_ = nullptr;
 };
 
