@@ -64,6 +64,7 @@ struct Interface {
   bool binding_lengths = false;  // the code is told how many bytes each binding has
   hal::Groups cluster{};         // a dispatch has a multiple of these groups along each axis
   bool waits_for_grids = false;  // see hal::CudaModule
+  bool reports = false;          // the code has memory to which it reports failures
   friend bool operator==(const Interface&, const Interface&) = default;
 };
 

@@ -12,7 +12,7 @@ using ::testing::HasSubstr;
 using LanguageDebug = LanguageTest;
 
 TEST_F(LanguageDebug, an_index_out_of_bounds_names_line_buffer_index_and_size) {
-  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
+  if (world.is_left_to_checked_kernels()) GTEST_SKIP() << world.skipped();
   const auto fails = [&](std::string body) {
     return failure_of({.body = std::move(body), .x = iota(8), .outputs = 4, .bounds = true});
   };
@@ -40,7 +40,7 @@ TEST_F(LanguageDebug, an_index_out_of_bounds_names_line_buffer_index_and_size) {
 }
 
 TEST_F(LanguageDebug, an_assertion_names_its_line_and_words) {
-  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
+  if (world.is_left_to_checked_kernels()) GTEST_SKIP() << world.skipped();
   EXPECT_THAT(failure_of({.body = "y[0] = 1;\nassert(x[0] > 0 && \"positive\");", .x = {0}}),
               AllOf(HasSubstr("body:2:"), HasSubstr("x[0] > 0")));
   EXPECT_THAT(run({.body = "assert(x[0] == 0); y[0] = 1;"}), ElementsAre(1));

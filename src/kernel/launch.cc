@@ -127,8 +127,19 @@ KernelRuntime::~KernelRuntime() = default;
 std::shared_ptr<DiskCache> usual_disk_cache() { return DiskCache::from_environment(); }
 
 CacheStats KernelRuntime::stats() const { return cache_->stats(); }
-void KernelRuntime::clear() { cache_->clear(); }
-void KernelRuntime::set_limits(CacheLimits limits) { cache_->set_limits(limits); }
+void KernelRuntime::clear() {
+  forget_known();
+  cache_->clear();
+}
+void KernelRuntime::set_limits(CacheLimits limits) {
+  forget_known();
+  cache_->set_limits(limits);
+}
+
+void KernelRuntime::forget_known() {
+  std::vector<std::shared_ptr<const Known>> dropped;
+  known_.lock()->swap(dropped);
+}
 
 Result<CompileJob> KernelRuntime::make_job(const Kernel& kernel,
                                            const CallSignature& signature) const {
@@ -195,23 +206,75 @@ void KernelRuntime::check_usable() const {
       "make a KernelRuntime after the fork");
 }
 
-PreparedLaunch KernelRuntime::prepared(const Kernel& kernel, const Launch& launch,
-                                       bool has_memory) {
+struct KernelRuntime::Known {
+  KernelId kernel;
+  LaunchForm form;
+  SignatureKey signature;
+  uint64_t hash;
+  PreparedLaunch launch;
+};
+
+std::shared_ptr<const KernelRuntime::Known> KernelRuntime::find_known(const Kernel& kernel,
+                                                                      const Launch& launch) {
+  std::shared_ptr<const Known> found;
+  {
+    auto known = known_.lock();
+    for (size_t i = 0; i < known->size(); ++i) {
+      if (!(*known)[i]->form.is_of(kernel, launch)) continue;
+      const auto first = known->begin();
+      if (i != 0)
+        std::rotate(first, first + static_cast<std::ptrdiff_t>(i),
+                    first + static_cast<std::ptrdiff_t>(i) + 1);
+      found = known->front();
+      break;
+    }
+  }
+  if (!found) return found;
+  const bool in_use =
+      cache_->use(found->kernel, found->signature, found->hash, *found->launch.variant());
+  if (in_use) return found;
+  forget_known();  // so that nothing that was evicted is kept for long
+  return nullptr;
+}
+
+void KernelRuntime::remember(const std::shared_ptr<const Known>& known) {
+  // As many forms as a loop of a program may well have. Chosen, not measured.
+  constexpr size_t kMost = 8;
+  std::shared_ptr<const Known> dropped;
+  auto all = known_.lock();
+  if (all->size() == kMost) {
+    dropped = std::move(all->back());
+    all->pop_back();
+  }
+  all->insert(all->begin(), known);
+}
+
+std::shared_ptr<const KernelRuntime::Known> KernelRuntime::prepared(const Kernel& kernel,
+                                                                    const Launch& launch,
+                                                                    bool has_memory) {
   check_usable();
+  if (auto known = find_known(kernel, launch)) return known;
   const CheckedArguments checked(kernel, launch, device_->info());
-  const SignatureKey key = key_of(kernel, launch);
-  Ref<const Variant> variant = cache_->find(kernel.id(), key);
+  SignatureKey signature = key_of(kernel, launch);
+  const uint64_t hash = cache_->hash_of(kernel.id(), signature);
+  Ref<const Variant> variant = cache_->find(kernel.id(), signature);
   if (!variant) {
     // Nothing is compiled for a launch that will be refused.
     if (has_memory) checked.check_memory(kernel, launch);
-    variant = cache_->get(kernel.id(), key, [&] { return make_job(kernel, signature_of(launch)); })
-                  .or_raise();
+    forget_known();  // what goes to make room is kept by nobody
+    variant =
+        cache_->get(kernel.id(), signature, [&] { return make_job(kernel, signature_of(launch)); })
+            .or_raise();
   }
-  return {kernel, launch, checked, std::move(variant), *target_};
+  auto known = std::make_shared<const Known>(
+      Known{kernel.id(), LaunchForm(kernel, launch), std::move(signature), hash,
+            PreparedLaunch(kernel, launch, checked, std::move(variant), *target_)});
+  remember(known);
+  return known;
 }
 
 Ref<const Variant> KernelRuntime::prepare(const Kernel& kernel, const Launch& launch) {
-  return prepared(kernel, launch, false).variant();
+  return prepared(kernel, launch, false)->launch.variant();
 }
 
 SignatureKey KernelRuntime::key(const Kernel& kernel, const Launch& launch) const {
@@ -224,12 +287,12 @@ std::function<Result<CompileJob>()> KernelRuntime::job_maker(const Kernel& kerne
 }
 
 void KernelRuntime::launch(runtime::Stream& stream, const Kernel& kernel, const Launch& launch) {
-  prepared(kernel, launch, true).record(stream, kernel, launch);
+  prepared(kernel, launch, true)->launch.record(stream, kernel, launch);
 }
 
 void KernelRuntime::launch(runtime::Transaction& transaction, const Kernel& kernel,
                            const Launch& launch) {
-  prepared(kernel, launch, true).record(transaction, kernel, launch);
+  prepared(kernel, launch, true)->launch.record(transaction, kernel, launch);
 }
 
 std::vector<Failure> KernelRuntime::warm_up(const Kernel& kernel,

@@ -290,7 +290,7 @@ TEST_F(LaunchTest, a_constant_that_nothing_uses_is_noted_once_and_makes_no_code_
 }
 
 TEST_F(LaunchTest, an_output_with_gaps_does_not_pass_off_as_good_what_a_failed_list_left_there) {
-  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
+  if (world.is_left_to_checked_kernels()) GTEST_SKIP() << world.skipped();
   const Kernel explode({.name = "explode",
                         .outputs = {"y"},
                         .source = "y[thread_position_in_grid.x] = 1.0f; assert(y[0] == 2.0f);"});
@@ -410,7 +410,7 @@ TEST_F(LaunchTest, a_body_can_lie_in_a_file_which_messages_then_name) {
 }
 
 TEST_F(LaunchTest, an_index_out_of_bounds_fails_the_list_and_names_all) {
-  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
+  if (world.is_left_to_checked_kernels()) GTEST_SKIP() << world.skipped();
   KernelRuntime checked(rig.context, {.target = rig.target, .disk = nullptr, .bounds = true});
   const Kernel over({.name = "over",
                      .inputs = {"x"},
@@ -431,7 +431,7 @@ TEST_F(LaunchTest, an_index_out_of_bounds_fails_the_list_and_names_all) {
 }
 
 TEST_F(LaunchTest, a_failed_assertion_fails_the_list_with_its_text) {
-  if (world.is_left_to_the_cpu(testing::kKernelsFailAlone)) GTEST_SKIP() << world.skipped();
+  if (world.is_left_to_checked_kernels()) GTEST_SKIP() << world.skipped();
   const Kernel asserts({.name = "asserts",
                         .inputs = {"x"},
                         .outputs = {"y"},
@@ -709,6 +709,52 @@ TEST_F(NativeGroups, a_size_left_to_specialization_constants_is_the_one_they_giv
   EXPECT_THAT(told(native, {2, 1, 1}, {{"WIDTH", 3}}),
               AllOf(HasSubstr("3 x 1 x 1"), HasSubstr("2 x 1 x 1")));
   EXPECT_THAT(told(native, {2, 1, 1}), AllOf(HasSubstr("1 x 1 x 1"), HasSubstr("2 x 1 x 1")));
+}
+
+// Launches whose form is known take a short cut; the cache must hear of them all the same.
+TEST_F(LaunchTest, a_launch_of_a_known_form_counts_as_a_use_of_its_variant) {
+  const TestArray x = floats({1, 2});
+  const TestArray y = room(2);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  const Launch launch{
+      .inputs = inputs, .outputs = outputs, .grid = {2, 1, 1}, .threadgroup = {1, 1, 1}};
+  const auto other = [](const char* name) {
+    return Kernel({.name = name,
+                   .inputs = {"x"},
+                   .outputs = {"y"},
+                   .source = fmt::format("y[0] = x[0]; // {}", name)});
+  };
+  const Kernel second = other("second");
+  const Kernel third = other("third");
+  rig.kernels.set_limits({.variants = 2});
+  rig.kernels.launch(*stream, twice, launch);
+  rig.kernels.launch(*stream, second, launch);
+  const uint64_t hits = rig.kernels.stats().hits;
+  for (int i = 0; i < 3; ++i) rig.kernels.launch(*stream, twice, launch);
+  EXPECT_EQ(rig.kernels.stats().hits, hits + 3);
+  rig.kernels.launch(*stream, third, launch);  // second goes: it was used least recently
+  const uint64_t compiles = rig.kernels.stats().compiles;
+  rig.kernels.launch(*stream, twice, launch);
+  EXPECT_EQ(rig.kernels.stats().compiles, compiles);
+  rig.kernels.launch(*stream, second, launch);
+  EXPECT_EQ(rig.kernels.stats().compiles, compiles + 1);
+}
+
+TEST_F(LaunchTest, clear_forgets_launches_of_known_forms) {
+  const TestArray x = floats({1, 2});
+  const TestArray y = room(2);
+  const std::array inputs{x.ref()};
+  const std::array outputs{y.ref()};
+  const Launch launch{
+      .inputs = inputs, .outputs = outputs, .grid = {2, 1, 1}, .threadgroup = {1, 1, 1}};
+  rig.kernels.launch(*stream, twice, launch);
+  stream->synchronize();
+  const uint64_t misses = rig.kernels.stats().misses;
+  rig.kernels.clear();
+  EXPECT_EQ(rig.kernels.stats().variants, 0U);
+  rig.kernels.launch(*stream, twice, launch);
+  EXPECT_EQ(rig.kernels.stats().misses, misses + 1);
 }
 
 }  // namespace

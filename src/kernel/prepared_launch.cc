@@ -17,9 +17,11 @@ using Arrays = boost::container::small_vector<const ArrayRef*, 8>;
 
 // Inputs, in_place, outputs: the order of all that is kept for each argument.
 Arrays arrays_of(const Launch& launch) {
-  Arrays all;
+  Arrays all(launch.inputs.size() + launch.in_place.size() + launch.outputs.size(),
+             boost::container::default_init);
+  const ArrayRef** at = all.data();
   for (const auto arrays : {launch.inputs, launch.in_place, launch.outputs}) {
-    for (const ArrayRef& array : arrays) all.push_back(&array);
+    for (const ArrayRef& array : arrays) *at++ = &array;
   }
   return all;
 }
@@ -155,55 +157,70 @@ void check_memory_of(const Kernel& kernel, const Launch& launch, const Arrays& a
 
 uint64_t packed(uint32_t low, uint32_t high) { return low | uint64_t{high} << 32; }
 
-constexpr size_t kWordsOfCall = 6;
-// Of a text with its length.
-size_t words_for(std::string_view text) { return 1 + ceil_div(text.size(), sizeof(uint64_t)); }
-uint64_t* put(uint64_t* at, std::string_view text) {
-  uint64_t* const end = at + words_for(text);
-  end[-1] = 0;
-  *at = text.size();
-  std::memcpy(at + 1, text.data(), text.size());
-  return end;
+// Gives `take` the words that decide what a launch records, until it refuses one.
+template <typename Take>
+bool each_word(const Kernel& kernel, const Launch& launch, const Take& take) {
+  const auto text = [&](std::string_view characters) {
+    if (!take(characters.size())) return false;
+    for (size_t at = 0; at < characters.size(); at += sizeof(uint64_t)) {
+      uint64_t word = 0;
+      std::memcpy(&word, &characters[at], std::min(sizeof word, characters.size() - at));
+      if (!take(word)) return false;
+    }
+    return true;
+  };
+  if (!take(kernel.id().value) ||
+      !take(launch.inputs.size() | launch.in_place.size() << 20 | launch.outputs.size() << 40 |
+            uint64_t{launch.keeps_outputs} << 60) ||
+      !take(packed(launch.grid.x, launch.grid.y)) ||
+      !take(packed(launch.grid.z, launch.threadgroup.x)) ||
+      !take(packed(launch.threadgroup.y, launch.threadgroup.z)) ||
+      !take(packed(launch.work_per_thread, static_cast<uint32_t>(launch.constants.size()))) ||
+      !take(launch.params.size())) {
+    return false;
+  }
+  for (const auto arrays : {launch.inputs, launch.in_place, launch.outputs}) {
+    for (const ArrayRef& array : arrays) {
+      if (!take(static_cast<uint64_t>(array.dtype) | array.shape.size() << 8 |
+                array.strides.size() << 32) ||
+          !take(array.offset.value)) {
+        return false;
+      }
+      for (const int64_t length : array.shape) {
+        if (!take(static_cast<uint64_t>(length))) return false;
+      }
+      for (const int64_t stride : array.strides) {
+        if (!take(static_cast<uint64_t>(stride))) return false;
+      }
+    }
+  }
+  for (const Constant& constant : launch.constants) {
+    if (!text(constant.name) || !take(constant.value.index()) ||
+        !take(std::visit([](const auto& value) { return static_cast<uint64_t>(value); },
+                         constant.value))) {
+      return false;
+    }
+  }
+  for (const Param& param : launch.params) {
+    if (!text(param.name) || !take(static_cast<uint64_t>(param.value.dtype))) return false;
+  }
+  return true;
 }
 
 }  // namespace
 
-void LaunchForm::assign(const Kernel& kernel, const Launch& launch) {
-  size_t count = kWordsOfCall + launch.params.size() + 2 * launch.constants.size();
-  for (const auto arrays : {launch.inputs, launch.in_place, launch.outputs}) {
-    for (const ArrayRef& a : arrays) count += 2 + a.shape.size() + a.strides.size();
-  }
-  for (const Constant& constant : launch.constants) count += words_for(constant.name);
-  for (const Param& param : launch.params) count += words_for(param.name);
-  words_.resize(count, boost::container::default_init);
+LaunchForm::LaunchForm(const Kernel& kernel, const Launch& launch) {
+  each_word(kernel, launch, [this](uint64_t word) {
+    words_.push_back(word);
+    return true;
+  });
+}
 
-  uint64_t* at = words_.data();
-  *at++ = kernel.id().value;
-  *at++ = launch.inputs.size() | launch.in_place.size() << 20 | launch.outputs.size() << 40 |
-          uint64_t{launch.keeps_outputs} << 60;
-  *at++ = packed(launch.grid.x, launch.grid.y);
-  *at++ = packed(launch.grid.z, launch.threadgroup.x);
-  *at++ = packed(launch.threadgroup.y, launch.threadgroup.z);
-  *at++ = packed(launch.work_per_thread, static_cast<uint32_t>(launch.constants.size()));
-  for (const auto arrays : {launch.inputs, launch.in_place, launch.outputs}) {
-    for (const ArrayRef& array : arrays) {
-      *at++ =
-          static_cast<uint64_t>(array.dtype) | array.shape.size() << 8 | array.strides.size() << 32;
-      *at++ = array.offset.value;
-      for (const int64_t length : array.shape) *at++ = static_cast<uint64_t>(length);
-      for (const int64_t stride : array.strides) *at++ = static_cast<uint64_t>(stride);
-    }
-  }
-  for (const Constant& constant : launch.constants) {
-    at = put(at, constant.name);
-    *at++ = constant.value.index();
-    *at++ =
-        std::visit([](const auto& value) { return static_cast<uint64_t>(value); }, constant.value);
-  }
-  for (const Param& param : launch.params) {
-    at = put(at, param.name);
-    *at++ = static_cast<uint64_t>(param.value.dtype);
-  }
+bool LaunchForm::is_of(const Kernel& kernel, const Launch& launch) const noexcept {
+  const uint64_t* at = words_.data();
+  const uint64_t* const end = at + words_.size();
+  return each_word(kernel, launch, [&](uint64_t word) { return at != end && *at++ == word; }) &&
+         at == end;
 }
 
 CheckedArguments::CheckedArguments(const Kernel& kernel, const Launch& launch,
@@ -284,12 +301,15 @@ void PreparedLaunch::record_on(Recorder& recorder, const Kernel& kernel,
   const Arrays arrays = arrays_of(launch);
   check_memory_of(kernel, launch, arrays, arguments_);
   if (parts_.empty()) return;
-  boost::container::small_vector<hal::Binding, 8> bindings;
-  for (const Binding& b : bindings_) {
-    bindings.push_back(
-        {arrays[b.argument]->memory, arguments_[b.argument].range, b.access, /*slot=*/-1});
+  boost::container::small_vector<hal::Binding, 8> bindings(bindings_.size(),
+                                                           boost::container::default_init);
+  for (size_t i = 0; i < bindings.size(); ++i) {
+    const Binding& b = bindings_[i];
+    bindings[i] = {arrays[b.argument]->memory, arguments_[b.argument].range, b.access, /*slot=*/-1};
   }
-  boost::container::small_vector<std::byte, 512> parameters(parameters_.begin(), parameters_.end());
+  boost::container::small_vector<std::byte, 256> parameters(parameters_.size(),
+                                                            boost::container::default_init);
+  std::memcpy(parameters.data(), parameters_.data(), parameters_.size());
   for (const ParamBytes& param : params_) {
     std::memcpy(parameters.data() + param.offset, &launch.params[param.param].value.bits,
                 param.size);

@@ -16,16 +16,12 @@ namespace holdfast::kernel {
 // and its label. Two launches of one form differ in nothing else.
 class LaunchForm {
  public:
-  LaunchForm() = default;
-  // Becomes the form of this launch. Cost: a few words for each argument.
-  void assign(const Kernel& kernel, const Launch& launch);
-  friend bool operator==(const LaunchForm& a, const LaunchForm& b) noexcept {
-    return a.words_.size() == b.words_.size() &&
-           std::memcmp(a.words_.data(), b.words_.data(), a.words_.size() * sizeof(uint64_t)) == 0;
-  }
+  LaunchForm(const Kernel& kernel, const Launch& launch);
+  // Cost: to compare a few words for each argument.
+  bool is_of(const Kernel& kernel, const Launch& launch) const noexcept;
 
  private:
-  boost::container::small_vector<uint64_t, 64> words_;
+  boost::container::small_vector<uint64_t, 32> words_;
 };
 
 // Which bytes of its memory an argument takes.

@@ -23,20 +23,26 @@ struct FormParts {
   bool keeps_outputs = false;
   std::string_view label{};
 
-  LaunchForm form(const Kernel& kernel) const {
+  // What `use` makes of the launch.
+  auto with_launch(const auto& use) const {
     const std::array x{ArrayRef({}, dtype, shape, strides, offset)};
     const std::array y{ArrayRef({}, Dtype::float32, shape)};
-    LaunchForm form;
-    form.assign(kernel, {.inputs = x,
-                         .outputs = y,
-                         .grid = grid,
-                         .threadgroup = threadgroup,
-                         .constants = constants,
-                         .params = params,
-                         .work_per_thread = work_per_thread,
-                         .keeps_outputs = keeps_outputs,
-                         .label = label});
-    return form;
+    const Launch launch{.inputs = x,
+                        .outputs = y,
+                        .grid = grid,
+                        .threadgroup = threadgroup,
+                        .constants = constants,
+                        .params = params,
+                        .work_per_thread = work_per_thread,
+                        .keeps_outputs = keeps_outputs,
+                        .label = label};
+    return use(launch);
+  }
+  LaunchForm form(const Kernel& kernel) const {
+    return with_launch([&](const Launch& launch) { return LaunchForm(kernel, launch); });
+  }
+  bool has(const LaunchForm& form, const Kernel& kernel) const {
+    return with_launch([&](const Launch& launch) { return form.is_of(kernel, launch); });
   }
 };
 
@@ -89,35 +95,36 @@ TEST(LaunchForm, differs_where_one_thing_of_the_launch_does) {
       [](FormParts& f) { f.work_per_thread = 2; },
       [](FormParts& f) { f.keeps_outputs = true; },
   };
-  std::vector<LaunchForm> forms{FormParts().form(kernel), FormParts().form(form_kernel())};
-  for (const auto& change : changes) {
+  struct Case {
+    Kernel kernel;
     FormParts parts;
-    change(parts);
-    forms.push_back(parts.form(kernel));
-  }
-  for (size_t i = 0; i < forms.size(); ++i) {
-    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(forms[i] == forms[j]) << i << " and " << j;
+  };
+  std::vector<Case> cases{{kernel, {}}, {form_kernel(), {}}};
+  for (const auto& change : changes) change(cases.emplace_back(Case{kernel, {}}).parts);
+  for (size_t i = 0; i < cases.size(); ++i) {
+    const LaunchForm form = cases[i].parts.form(cases[i].kernel);
+    for (size_t j = 0; j < cases.size(); ++j) {
+      EXPECT_EQ(cases[j].parts.has(form, cases[j].kernel), i == j) << i << " and " << j;
+    }
   }
 }
 
-TEST(LaunchForm, is_the_same_whatever_values_label_and_earlier_use) {
+TEST(LaunchForm, is_the_same_whatever_values_and_label) {
   const Kernel kernel = form_kernel();
   FormParts parts;
   parts.params[0].value = 2.0F;
   parts.label = "another";
-  EXPECT_TRUE(parts.form(kernel) == FormParts().form(kernel));
-  // One that had a longer form before.
-  FormParts longer;
-  longer.constants.push_back({"a_name_of_more_than_one_word", int64_t{~0}});
-  LaunchForm reused = longer.form(kernel);
-  const std::vector<int64_t> shape{2, 3};
-  const std::array y{ArrayRef({}, Dtype::float32, shape)};
-  LaunchForm fresh;
-  const std::vector<Constant> constants = FormParts().constants;
-  const Launch launch{.outputs = y, .constants = constants};
-  reused.assign(kernel, launch);
-  fresh.assign(kernel, launch);
-  EXPECT_TRUE(reused == fresh);
+  EXPECT_TRUE(parts.has(FormParts().form(kernel), kernel));
+}
+
+TEST(LaunchForm, tells_long_names_apart_to_their_last_letter) {
+  const Kernel kernel = form_kernel();
+  FormParts parts;
+  parts.constants[0].name = "a_name_of_more_than_one_word";
+  FormParts other = parts;
+  other.constants[0].name.back() = 'e';
+  EXPECT_TRUE(parts.has(parts.form(kernel), kernel));
+  EXPECT_FALSE(other.has(parts.form(kernel), kernel));
 }
 
 }  // namespace

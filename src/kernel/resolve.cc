@@ -13,9 +13,8 @@ constexpr size_t kRemembered = 8;
 const PreparedLaunch* Resolver::find(KernelRuntime& kernels, const Kernel& kernel,
                                      const Launch& launch) {
   kernels.check_usable();
-  form_.assign(kernel, launch);
   for (size_t i = 0; i < found_.size(); ++i) {
-    if (found_[i]->kernels != &kernels || found_[i]->form != form_) continue;
+    if (found_[i]->kernels != &kernels || !found_[i]->form.is_of(kernel, launch)) continue;
     if (i != 0) std::rotate(found_.begin(), found_.begin() + i, found_.begin() + i + 1);
     return &found_[0]->launch;
   }
@@ -34,7 +33,7 @@ const PreparedLaunch* Resolver::find(KernelRuntime& kernels, const Kernel& kerne
     return nullptr;
   }
   auto found = std::make_unique<Found>(
-      Found{&kernels, form_,
+      Found{&kernels, LaunchForm(kernel, launch),
             PreparedLaunch(kernel, launch, checked, std::move(variant), *kernels.target_)});
   if (found_.size() == kRemembered) found_.pop_back();
   return &(*found_.insert(found_.begin(), std::move(found)))->launch;

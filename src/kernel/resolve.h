@@ -35,7 +35,9 @@ class Resolver {
    public:
     explicit Scope(Resolver& resolver) noexcept
         : resolver_(resolver), before_(resolver.held_.size()) {}
-    ~Scope() { resolver_.held_.resize(before_); }
+    ~Scope() {
+      if (resolver_.held_.size() != before_) resolver_.held_.resize(before_);
+    }
     Scope(const Scope&) = delete;
     Scope& operator=(const Scope&) = delete;
 
@@ -78,7 +80,6 @@ class Resolver {
   Failure known_failure(const Entry& entry) const;
   void compile_ahead();
 
-  LaunchForm form_;                            // of the launch that is looked for
   std::vector<std::unique_ptr<Found>> found_;  // newest first: a graph often repeats a few forms
   std::vector<Held> held_;
   std::vector<Noted> noted_;

@@ -84,8 +84,16 @@ class KernelRuntime {
 
  private:
   friend class Resolver;
+  // A launch as it was prepared, with what finds its variant in the cache.
+  struct Known;
   // Compiles what is missing.
-  PreparedLaunch prepared(const Kernel& kernel, const Launch& launch, bool has_memory);
+  std::shared_ptr<const Known> prepared(const Kernel& kernel, const Launch& launch,
+                                        bool has_memory);
+  // A recent launch of the same form, whose variant is still in the cache; null where there is
+  // none.
+  std::shared_ptr<const Known> find_known(const Kernel& kernel, const Launch& launch);
+  void remember(const std::shared_ptr<const Known>& known);
+  void forget_known();
   // The key in cache() of a launch with the right number of arguments.
   SignatureKey key(const Kernel& kernel, const Launch& launch) const;
   // What cache().get() takes. Keeps nothing of the launch.
@@ -100,6 +108,7 @@ class KernelRuntime {
   bool bounds_;
   mutable sync::Guarded<std::set<std::string>> noted_;  // "KERNEL CONSTANT"
   std::unique_ptr<VariantCache> cache_;
+  sync::Guarded<std::vector<std::shared_ptr<const Known>>> known_;  // newest first
 };
 
 }  // namespace holdfast::kernel

@@ -74,7 +74,7 @@ void add(Fields& fields, const std::vector<T>& all) {
 
 void add(Fields& fields, const Interface& interface) {
   const auto& [bindings, parameters, bytes, has_launch_block, cooperation, lengths, cluster,
-               waits_for_grids] = interface;
+               waits_for_grids, reports] = interface;
   add(fields, bindings);
   add(fields, parameters);
   fields.add(bytes.value);
@@ -83,6 +83,7 @@ void add(Fields& fields, const Interface& interface) {
   fields.add(uint64_t{lengths});
   add(fields, cluster);
   fields.add(uint64_t{waits_for_grids});
+  fields.add(uint64_t{reports});
 }
 
 void add(Fields& fields, const GeneratedKernel& code) {

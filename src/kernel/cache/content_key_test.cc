@@ -77,6 +77,7 @@ TEST(ContentKey, whatever_decides_the_code_makes_another_key) {
   with([](CompileJob& j) { j.code.interface.cluster = {1, 2, 1}; });
   with([](CompileJob& j) { j.code.interface.cluster = {1, 1, 2}; });
   with([](CompileJob& j) { j.code.interface.waits_for_grids = true; });
+  with([](CompileJob& j) { j.code.interface.reports = true; });
   with([](CompileJob& j) { j.code.contracts = false; });
   with([](CompileJob& j) { j.native = with_native().native; });
   with([](CompileJob& j) { j.constants = {{"N", int64_t{1}}}; });

@@ -385,6 +385,18 @@ Ref<const Variant> VariantCache::find(KernelId kernel, const SignatureKey& signa
   return state_->find(kernel, signature, VariantTable::hash_of(kernel, signature));
 }
 
+uint64_t VariantCache::hash_of(KernelId kernel, const SignatureKey& signature) noexcept {
+  return VariantTable::hash_of(kernel, signature);
+}
+
+bool VariantCache::use(KernelId kernel, const SignatureKey& signature, uint64_t hash,
+                       const Variant& variant) {
+  const sync::Lock lock(state_->mutex);
+  if (state_->table.find(kernel, signature, hash) != &variant) return false;
+  ++state_->stats.hits;
+  return true;
+}
+
 std::vector<Failure> VariantCache::warm_up(std::span<const Wanted> wanted) {
   State& s = *state_;
   std::vector<Failure> failures(wanted.size());

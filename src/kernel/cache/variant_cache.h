@@ -58,6 +58,11 @@ class VariantCache {
   // Null where it is not there; counts as a hit where it is.
   Ref<const Variant> find(KernelId kernel, const SignatureKey& signature);
 
+  static uint64_t hash_of(KernelId kernel, const SignatureKey& signature) noexcept;
+  // Whether that is still the variant of this signature; counts as a hit then. Less than find(),
+  // for a caller that knows the hash and has the variant.
+  bool use(KernelId kernel, const SignatureKey& signature, uint64_t hash, const Variant& variant);
+
   struct Wanted {
     KernelId kernel;
     SignatureKey signature;

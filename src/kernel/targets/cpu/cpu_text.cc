@@ -34,8 +34,8 @@ std::string buffer_expression(const std::string& type, size_t binding) {
   return fmt::format("static_cast<{}*>(hf_c->buffers[{}])", type, binding);
 }
 
-Value buffer_value(const ArgumentUse& argument, size_t binding, bool bounds,
-                   Cooperation cooperation) {
+Value buffer_value(const Usage& usage, size_t binding, bool bounds) {
+  const ArgumentUse& argument = usage.arguments[binding];
   std::string type = element_type(argument);
   if (argument.binding.group == ArgumentGroup::input) type = "const " + type;
   const std::string pointer = buffer_expression(type, binding);
@@ -47,7 +47,7 @@ Value buffer_value(const ArgumentUse& argument, size_t binding, bool bounds,
             fmt::format("hf_checked<{}>{{{}, hf_c->bytes[{}] / sizeof({}), \"{}\"}}", type, pointer,
                         binding, type, argument.name)};
   }
-  return {fmt::format("{}*{} {}", type, is_restricted(argument, cooperation) ? " __restrict__" : "",
+  return {fmt::format("{}*{} {}", type, is_restricted(argument, usage) ? " __restrict__" : "",
                       argument.name),
           pointer};
 }
@@ -76,7 +76,7 @@ std::vector<Value> values_of(const CallSignature& signature, const GenerateOptio
                              const Usage& usage, const Interface& interface) {
   std::vector<Value> values;
   for (size_t i = 0; i < usage.arguments.size(); ++i) {
-    values.push_back(buffer_value(usage.arguments[i], i, options.bounds, usage.cooperation));
+    values.push_back(buffer_value(usage, i, options.bounds));
   }
   for (const ParameterField& field : interface.fields) {
     values.push_back(field_value(field, usage, signature));

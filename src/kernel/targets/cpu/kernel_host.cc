@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "holdfast/base/error.h"
+#include "holdfast/kernel/targets/check_sentences.h"
 
 namespace holdfast::kernel {
 
@@ -20,12 +21,10 @@ KernelHost::KernelHost(std::string_view kernel, FiberGroupPool& pool)
   hf_host::out_of_bounds = [](hf_host* host, const char* file, unsigned line, const char* buffer,
                               long index, unsigned long size) {
     throw ExecutionError(
-        fmt::format("kernel '{}', {}:{}: index {} is outside '{}', which has {} element{}",
-                    of(host).kernel_, file, line, index, buffer, size, size == 1 ? "" : "s"));
+        out_of_bounds_sentence({of(host).kernel_, file, line}, index, buffer, size));
   };
   hf_host::assertion = [](hf_host* host, const char* file, unsigned line, const char* expression) {
-    throw ExecutionError(fmt::format("kernel '{}', {}:{}: the assertion '{}' does not hold",
-                                     of(host).kernel_, file, line, expression));
+    throw ExecutionError(assertion_sentence({of(host).kernel_, file, line}, expression));
   };
 }
 

@@ -49,8 +49,7 @@ std::vector<std::string> function_parameters(const Usage& usage, bool bounds, bo
   std::vector<std::string> parameters;
   for (size_t i = 0; i < usage.arguments.size(); ++i) {
     const ArgumentUse& argument = usage.arguments[i];
-    const bool restricted =
-        is_restricted(argument, usage.cooperation) && (!waits || is_output(argument));
+    const bool restricted = is_restricted(argument, usage) && (!waits || is_output(argument));
     parameters.push_back(pointer_parameter(usage, i, bounds, restricted));
   }
   for (size_t i = 0; bounds && i < usage.arguments.size(); ++i) {
@@ -99,7 +98,9 @@ void write_cuda(const Definition& definition, const CallSignature& signature,
                   authors_body(definition, usage));
 
   kernel.entry_point = entry_point_of(definition, kernel.preamble + text + inside);
-  kernel.text = text + "extern \"C\" __global__ void " + kernel.entry_point + inside;
+  const std::string_view group = usage.uses("GROUP_BOUNDS") ? "GROUP_BOUNDS " : "";
+  kernel.text =
+      fmt::format("{}extern \"C\" __global__ void {}{}{}", text, group, kernel.entry_point, inside);
 }
 
 }  // namespace

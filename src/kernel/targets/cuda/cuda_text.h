@@ -27,7 +27,9 @@ namespace holdfast::kernel {
 // than an earlier launch saves.
 //
 // The block may have as many threads as the function allows (its attribute
-// MAX_THREADS_PER_BLOCK), which depends on its registers.
+// MAX_THREADS_PER_BLOCK), which depends on its registers. A header that knows how large its
+// threadgroups are may define GROUP_BOUNDS, as __launch_bounds__() of that: the compiler then sees
+// to it that registers do.
 GeneratedKernel cuda_text(const Definition& definition, const CallSignature& signature,
                           const GenerateOptions& options = {});
 

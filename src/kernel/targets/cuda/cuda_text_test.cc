@@ -123,6 +123,20 @@ TEST_F(CudaText, loops_and_what_names_the_read_only_path_do_not_wait_for_grids) 
   EXPECT_FALSE(waits("y[0] = __ldg(&x[0]);"));
 }
 
+TEST_F(CudaText, a_header_may_bound_the_threads_of_its_groups) {
+  const Definition definition{.name = "bounded",
+                              .inputs = {"x"},
+                              .outputs = {"y"},
+                              .source = "y[thread_position_in_grid.x] = x[0];",
+                              .header =
+                                  "#ifdef __CUDACC__\n"
+                                  "#define GROUP_BOUNDS __launch_bounds__(512, 2)\n"
+                                  "#endif\n"};
+  const CallSignature signature{.inputs = {{Dtype::float32, 1}}, .outputs = {{Dtype::float32, 1}}};
+  EXPECT_THAT(ptx_of(job_of({definition, signature})),
+              AllOf(HasSubstr(".maxntid 512"), HasSubstr(".minnctapersm 2")));
+}
+
 TEST_F(CudaText, shapes_and_strides_are_read_where_they_are_passed) {
   for (const KernelBody& body : feature_bodies()) {
     if (body.definition.name != "strided_exp") continue;

@@ -39,8 +39,12 @@ std::vector<std::string> header_folders(const std::string& nvrtc) {
     const fs::path headers = folder / "include";
     if (!fs::exists(headers / "cuda_fp16.h", none)) continue;
     found.push_back(headers.string());
-    for (const fs::path& library : {headers / "cccl", wheels / "cuda_cccl" / "include"}) {
-      if (fs::exists(library / "nv" / "target", none)) found.push_back(library.string());
+    // Wheels of a runtime alone come without it; a toolkit's serves as well.
+    for (const fs::path& library : {headers, headers / "cccl", wheels / "cuda_cccl" / "include",
+                                    fs::path("/usr/local/cuda/include/cccl")}) {
+      if (!fs::exists(library / "nv" / "target", none)) continue;
+      if (library != headers) found.push_back(library.string());
+      break;
     }
     break;
   }

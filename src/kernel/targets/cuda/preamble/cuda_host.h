@@ -1,6 +1,8 @@
 // What stops a kernel on the GPU: a line of text, and a trap, after which the device is lost to the
 // process. The generator defines hf_kernel_name.
 
+typedef const char* hf_text;
+
 struct hf_host {
   __device__ __noinline__ static void out_of_bounds(hf_host*, const char* file, unsigned line,
                                                     const char* buffer, long index,

@@ -17,17 +17,26 @@ hf_inline unsigned hf_lane() {
   return lane;
 }
 
-// The lane's value, word by word, so that every type can move.
-template <class T>
-hf_inline T hf_value_of(const T& value, unsigned lane) {
+// The value of another lane, which `of_word` finds, word by word, so that every type can move.
+template <class T, class F>
+hf_inline T hf_moved(const T& value, F of_word) {
   constexpr unsigned words = (sizeof(T) + 3) / 4;
   unsigned bits[words] = {};
   __builtin_memcpy(bits, &value, sizeof(T));
 #pragma unroll
-  for (unsigned i = 0; i < words; ++i) bits[i] = __shfl_sync(hf_whole, bits[i], lane);
+  for (unsigned i = 0; i < words; ++i) bits[i] = of_word(bits[i]);
   T result;
   __builtin_memcpy(&result, bits, sizeof(T));
   return result;
+}
+template <class T>
+hf_inline T hf_value_of(const T& value, unsigned lane) {
+  return hf_moved(value, [=](unsigned word) { return __shfl_sync(hf_whole, word, lane); });
+}
+// Of the lane whose number differs in the bits of `distance`. Needs no register for this lane's.
+template <class T>
+hf_inline T hf_value_across(const T& value, unsigned distance) {
+  return hf_moved(value, [=](unsigned word) { return __shfl_xor_sync(hf_whole, word, distance); });
 }
 
 // All lanes get the same: in a whole simdgroup by halves, else lane by lane.
@@ -37,7 +46,7 @@ hf_inline T hf_reduced(T a, F of) {
   if (lanes == hf_whole) {
 #pragma unroll
     for (unsigned distance = 16; distance > 0; distance /= 2) {
-      a = of(a, hf_value_of(a, hf_lane() ^ distance));
+      a = of(a, hf_value_across(a, distance));
     }
     return a;
   }
