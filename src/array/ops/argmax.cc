@@ -22,6 +22,36 @@ inline bool better(C v, C best) { return best == best && !(LEAST ? v >= best : v
 
 // Of elements that several threads look at: the first of the best ones. See kRowsText.
 constexpr const char* kRunningText = R"(
+// The better of two, or NaN.
+inline C best_of(C a, C b) {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (C(0.5f) != C(0) && sizeof(C) == 4) {  // one instruction
+    float v;
+    if (LEAST) {
+      asm("min.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(float(a)), "f"(float(b)));
+    } else {
+      asm("max.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(float(a)), "f"(float(b)));
+    }
+    return C(v);
+  }
+#endif
+  return better(b, a) ? b : a;
+}
+template <class T, int N> inline C best_of(const thread Pack<T, N>& pack) {
+#ifdef PAIRS
+  const uint pair = joined_pairs(pack, [](uint a, uint b) {
+    return LEAST ? smaller_pair_or_nan(a, b) : larger_pair_or_nan(a, b);
+  });
+  return best_of(low_of(pair), high_of(pair));
+#else
+  C v[N];
+  for (int j = 0; j < N; ++j) v[j] = load<C, HALF>(pack.at[j]);
+  for (int width = N / 2; width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) v[j] = best_of(v[j], v[j + width]);
+  }
+  return v[0];
+#endif
+}
 struct Running {
   C best;
   uint at;
@@ -31,17 +61,32 @@ struct Running {
     best = is_better ? v : best;
     at = is_better ? place : at;
   }
+  // A pack seldom has a better one: only then it is asked where.
   template <class T, int N> void take_pack(const thread Pack<T, N>& pack, uint place, bool) {
-    for (int j = 0; j < N; ++j) take(pack.at[j], place + j);
+    const C most = best_of(pack);
+    if (!better(most, best)) return;
+    best = most;
+    for (int j = N - 1; j >= 0; --j) {
+      const C v = load<C, HALF>(pack.at[j]);
+      at = v == most || v != v ? place + j : at;
+    }
   }
   void meet(Running other) {
     if (better(other.best, best) || (!better(best, other.best) && other.at < at)) *this = other;
   }
   Running from(uint distance) const {
-    return {simd_shuffle_xor(best, distance), simd_shuffle_xor(at, distance)};
+    return {from_beside(best, distance), from_beside(at, distance)};
   }
 };
 template <class T> inline Running started(T v, uint place) { return {load<C, HALF>(v), place}; }
+// Nothing is better than infinity but what is: of infinities alone the first is the answer.
+template <class P> inline Running nothing(P row) {
+  if constexpr (C(1.5f) != C(1)) {
+    return {LEAST ? C(INFINITY) : C(-INFINITY), 0u};
+  } else {
+    return started(row[0], 0);
+  }
+}
 #define RESULT(running, begin) (uint(begin) + (running).at)
 )";
 
@@ -100,7 +145,9 @@ y[piece * long(threads_per_grid.x) + i] = uint(found);
   return kernel;
 }
 
-std::string weak_header() { return std::string(kHeader) + kRunningText; }
+std::string weak_header() {
+  return std::string(array::kPairsText) + array::kWholeText + kHeader + kRunningText;
+}
 
 // The same for many weak threads, of rows whose elements lie side by side: see WeakRows.
 const Kernel& weak_rows_kernel(bool is_short) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -76,24 +77,28 @@ void launch_each(Encoder& encoder, const ElementCopy& copy) {
                                         .params = std::array{kernel::Param{"flip", copy.flip}}});
 }
 
-// Rows of elements that lie side by side on both sides.
+// Rows of elements that lie side by side on both sides; of lengths that leave 32 bits some room.
 bool is_of_rows(const ElementCopy& copy) {
-  return copy.from.layout().strides.back() == 1 && copy.to.layout().strides.back() == 1 &&
+  return copy.to.shape().back() <= std::numeric_limits<int32_t>::max() &&
+         copy.from.layout().strides.back() == 1 && copy.to.layout().strides.back() == 1 &&
          !copy.flips(copy.last());
 }
 void launch_rows(Encoder& encoder, const ElementCopy& copy) {
   constexpr uint32_t kMostAlongY = 32768;
+  constexpr uint32_t kRowGroup = 128;  // bench row operation/slice_odd
   const kernel::Size3 all = grid_of(copy.to.shape());
   const int64_t vector = array::kPackBytes / static_cast<int64_t>(size_of(copy.to.dtype()).value);
   const uint32_t along_y = std::min(all.y, kMostAlongY);
   const kernel::Size3 grid{static_cast<uint32_t>(ceil_div(int64_t{all.x}, vector)), along_y,
                            static_cast<uint32_t>(ceil_div(int64_t{all.y}, int64_t{along_y}))};
+  kernel::Size3 group = array::group_of(encoder, grid);
+  group.x = std::min(group.x, kRowGroup);
   encoder.launch(
       array::weak_copy_rows_kernel(),
       {.inputs = {&copy.from, 1},
        .outputs = {&copy.to, 1},
        .grid = grid,
-       .threadgroup = array::group_of(encoder, grid),
+       .threadgroup = group,
        .constants = std::array{kernel::Constant{"VECTOR", vector}},
        .params = std::array<kernel::Param, 4>{
            {{"flip", copy.flip}, {"count", all.x}, {"rows", all.y}, {"rows_y", along_y}}}});

@@ -25,6 +25,55 @@ constexpr const char* kBeginText = R"(
   }
 )";
 
+// Copies a row by threads with a pack of the target each. The elements of one may lie across two
+// packs of the source, which are joined. Only packs that are wholly in the row are read or written:
+// the elements before and after those are copied one by one, by neighbouring threads.
+constexpr const char* kCopyRowText = R"(
+inline Pack<uint, 4> joined(Pack<uint, 4> low, Pack<uint, 4> high, uint bytes) {
+  uint words[8];
+  for (int i = 0; i < 4; ++i) words[i] = low.at[i];
+  for (int i = 0; i < 4; ++i) words[i + 4] = high.at[i];
+  if ((bytes & 8) != 0) {
+    for (int i = 0; i < 6; ++i) words[i] = words[i + 2];
+  }
+  if ((bytes & 4) != 0) {
+    for (int i = 0; i < 5; ++i) words[i] = words[i + 1];
+  }
+  const uint bits = (bytes & 3) * 8;
+  Pack<uint, 4> result;
+  for (int i = 0; i < 4; ++i) {
+    result.at[i] = uint((ulong(words[i + 1]) << 32 | ulong(words[i])) >> bits);
+  }
+  return result;
+}
+template <class P, class Q>
+inline void copy_row(P source, Q target, uint count, uint x, uint threads) {
+  using E = ElementOf<Q>;
+  const device E* from = source;
+  device E* to = target;
+  // How many elements of the first pack lie before the row, and how far the source lies behind a
+  // pack where the target begins one.
+  const uint before = uint(reinterpret_cast<ulong>(to) / sizeof(E)) % VECTOR;
+  const uint behind = (uint(reinterpret_cast<ulong>(from) / sizeof(E)) - before) % VECTOR;
+  // The packs of the target from `first` up to `last`.
+  const uint lead = before + behind;
+  const uint span = behind == 0 ? VECTOR : 2 * VECTOR;
+  const uint first = (lead + VECTOR - 1) / VECTOR;
+  const uint last = count + lead < span ? 0 : (count + lead - span) / VECTOR + 1;
+  if (first <= x && x < last) {
+    const uint k = x * VECTOR - before;
+    using Words = Pack<uint, 4>;
+    const device Words* words = reinterpret_cast<const device Words*>(from + (k - behind));
+    *reinterpret_cast<device Words*>(to + k) =
+        behind == 0 ? words[0] : joined(words[0], words[1], behind * uint(sizeof(E)));
+  }
+  const uint head = first < last ? first * VECTOR - before : count;
+  for (uint k = x; k < head; k += threads) to[k] = from[k];
+  if (first >= last) return;
+  for (uint k = last * VECTOR - before + x; k < count; k += threads) to[k] = from[k];
+}
+)";
+
 }  // namespace
 
 const Kernel& copy_kernel() {
@@ -52,19 +101,10 @@ const Kernel& weak_copy_rows_kernel() {
 const uint row = thread_position_in_grid.z * rows_y + thread_position_in_grid.y;
 if (row < rows) {
   FIND_BEGIN(row, y_ndim - 1)
-  auto source = x + from;
-  auto target = y + to;
-  const uint first = thread_position_in_grid.x * VECTOR;
-  if (!is_aligned<VECTOR>(source) || !is_aligned<VECTOR>(target)) {
-    EACH_APART(k, target[k] = source[k];)
-  } else if (count - first >= VECTOR) {
-    store_pack<VECTOR>(target + first, load_pack<VECTOR>(source + first));
-  } else {
-    for (uint k = first; k < count; ++k) target[k] = source[k];
-  }
+  copy_row(x + from, y + to, count, thread_position_in_grid.x, threads_per_grid.x);
 }
 )",
-                         .header = std::string(kPackText) + kEachText + kBeginText});
+                         .header = std::string(kPackText) + kCopyRowText + kBeginText});
   return kernel;
 }
 

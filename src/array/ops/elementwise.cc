@@ -185,6 +185,7 @@ void Elementwise::launch(Call& call, bool in_rows, const Operand& out,
   pattern.packed = is_many_weak(call.encoder);
   UpToThree<kernel::Param, 2> params;
   uint64_t widest = size_of(types_.result).value;
+  uint64_t narrowest = widest;
   for (size_t i = 0; i < pattern.count; ++i) {
     Pattern::Source& source = pattern.operands[i];
     if (source.access == Access::number) {
@@ -196,6 +197,7 @@ void Elementwise::launch(Call& call, bool in_rows, const Operand& out,
   bool halves = types_.result == Dtype::float16;
   for (const Operand& input : call.inputs) {
     widest = std::max(widest, size_of(input.dtype()).value);
+    narrowest = std::min(narrowest, size_of(input.dtype()).value);
     halves |= input.dtype() == Dtype::float16;
   }
   const bool turned = pattern.turned();
@@ -232,7 +234,10 @@ void Elementwise::launch(Call& call, bool in_rows, const Operand& out,
     grid = groups.grid;
     params.push_back(groups.count);
   } else if (pattern.packed) {
-    const int64_t vector = kPackBytes / static_cast<int64_t>(widest);
+    // Of the narrowest operand as many bytes as a thread moves at once, of others at most twice as
+    // many (bench row operation/astype_float16).
+    const int64_t vector = std::min(kPackBytes / static_cast<int64_t>(narrowest),
+                                    2 * kPackBytes / static_cast<int64_t>(widest));
     constants.push_back({"VECTOR", vector});
     params.push_back({"count", elements.x});
     grid.x = static_cast<uint32_t>(ceil_div(int64_t{elements.x}, vector));

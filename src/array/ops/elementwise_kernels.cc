@@ -102,21 +102,27 @@ std::string row_of(std::string_view x) {
   return fmt::format("row_of(at, {0}_shape, {0}_strides, {0}_ndim)", x);
 }
 
-// The operand as an argument of element(), for a thread with one element.
-std::string read(const Pattern& pattern, size_t operand) {
+// The operand's element, as it lies in memory, for a thread with one element.
+std::string element_of(const Pattern& pattern, size_t operand) {
   const std::string_view x = name_of(pattern, operand);
-  const std::string_view type = type_of(pattern, operand);
   switch (pattern.operands[operand].access) {
     case Access::number: return std::string(x);
-    case Access::taken: return fmt::format("{}(out[i])", type);
-    case Access::flat: return fmt::format("{}({}[i])", type, x);
-    case Access::one: return fmt::format("{}({}[0])", type, x);
-    case Access::row: return fmt::format("{}({}[{} + at.x])", type, x, row_of(x));
-    case Access::held: return fmt::format("{}({}[{}])", type, x, row_of(x));
-    case Access::turned: return fmt::format("{}({}_tile[at.x - left][at.y - top])", type, x);
+    case Access::taken: return "out[i]";
+    case Access::flat: return fmt::format("{}[i]", x);
+    case Access::one: return fmt::format("{}[0]", x);
+    case Access::row: return fmt::format("{}[{} + at.x]", x, row_of(x));
+    case Access::held: return fmt::format("{}[{}]", x, row_of(x));
+    case Access::turned: return fmt::format("{}_tile[at.x - left][at.y - top]", x);
     case Access::strided: break;
   }
-  return fmt::format("{0}({1}[{2} + long(at.x) * {1}_strides[{1}_ndim - 1]])", type, x, row_of(x));
+  return fmt::format("{0}[{1} + long(at.x) * {0}_strides[{0}_ndim - 1]]", x, row_of(x));
+}
+
+// The same as an argument of element().
+std::string read(const Pattern& pattern, size_t operand) {
+  std::string element = element_of(pattern, operand);
+  if (pattern.operands[operand].access == Access::number) return element;
+  return fmt::format("{}({})", type_of(pattern, operand), element);
 }
 
 // The same for a thread with several elements of a row. Packs are read only where all operands that
@@ -140,19 +146,20 @@ Reads reads(const Pattern& pattern, size_t operand) {
         fmt::format("    const auto {0}_pack = load_pack<VECTOR>({0}_row + first);\n", own),
         fmt::format("{}({}_pack.at[j])", type, own), fmt::format("{}({}_row[k])", type, own)};
   };
+  // Converted only when the packs are on their way.
   const auto held = [&](std::string_view from) {
-    const std::string value = fmt::format("{}_value", own);
-    return Reads{fmt::format("const {0} {1} = {0}({2});\n", type, value, from), "", "", value,
-                 value};
+    return Reads{fmt::format("auto {}_at = {};\n", own, from), "",
+                 fmt::format("    const {0} {1}_value = {0}({1}_at[0]);\n", type, own),
+                 fmt::format("{}_value", own), fmt::format("{}({}_at[0])", type, own)};
   };
   switch (pattern.operands[operand].access) {
     case Access::number: return {"", "", "", std::string(x), std::string(x)};
     case Access::taken: return side_by_side("out_row");
     case Access::flat:
       return side_by_side(pattern.in_rows ? fmt::format("{} + row", x) : std::string(x));
-    case Access::one: return held(fmt::format("{}[0]", x));
+    case Access::one: return held(x);
     case Access::row: return side_by_side(fmt::format("{} + {}", x, row_of(x)));
-    case Access::held: return held(fmt::format("{}[{}]", x, row_of(x)));
+    case Access::held: return held(fmt::format("{} + {}", x, row_of(x)));
     case Access::turned:
     case Access::strided: break;
   }
@@ -316,13 +323,26 @@ const uint bottom = metal::min(top + {}, lines);
       columns, pattern.turned() ? "BLOCK" : "1", pattern.turned() ? "BLOCK" : "1", tiles, block);
 }
 
+bool is_early(const Pattern& pattern, size_t operand) {
+  const Access access = pattern.operands[operand].access;
+  return access != Access::turned && access != Access::number;
+}
+
 // For threadgroups with squares of 32 x 32 elements. Elements of a whole square are on their way
-// together.
+// together, those of operands that are not turned, too.
 std::string body_for_squares(const Pattern& pattern) {
+  std::string early;
+  std::string early_loads;
   std::string tiles;
   std::string_view any;  // turned, so of the shape of the result
   for (size_t i = 0; i < pattern.count; ++i) {
     const std::string_view x = name_of(pattern, i);
+    if (is_early(pattern, i)) {
+      const std::string_view memory = pattern.operands[i].access == Access::taken ? "out" : x;
+      early += fmt::format("ElementOf<decltype({} + 0)> {}_early[4];\n", memory, kOperandNames[i]);
+      early_loads +=
+          fmt::format("    {}_early[k] = {};\n", kOperandNames[i], element_of(pattern, i));
+    }
     if (pattern.operands[i].access != Access::turned || x != kOperandNames[i]) continue;
     any = x;
     tiles += fmt::format(R"(
@@ -351,29 +371,42 @@ const uint columns = uint({1}_shape[{1}_ndim - 1]);
 const uint lines = uint({1}_shape[{1}_ndim - 2]);
 const uint wide = (columns + 31) / 32;
 const uint high = (lines + 31) / 32;
-const uint left = uint(number % wide) * 32;
-const uint top = uint(number / wide % high) * 32;
-const uint layer = uint(number / wide / high);
+const uint square = uint(number);
+const uint left = square % wide * 32;
+const uint top = square / wide % high * 32;
+const uint layer = square / wide / high;
 const bool whole = left + 32 <= columns && top + 32 <= lines;
-{2}threadgroup_barrier(mem_flags::mem_threadgroup);
 const ulong begin = (ulong(layer) * lines + top) * columns + left + me.x;
+{2}if (whole) {{
+  for (uint k = 0; k < 4; ++k) {{
+    const uint3 at = uint3(left + me.x, top + me.y + k * 8, layer);
+    const ulong i = begin + ulong(me.y + k * 8) * columns;
+{3}  }}
+}}
+{4}threadgroup_barrier(mem_flags::mem_threadgroup);
 if (whole) {{
   R results[4];
   for (uint k = 0; k < 4; ++k) {{
     const uint3 at = uint3(left + me.x, top + me.y + k * 8, layer);
-    const ulong i = begin + ulong(me.y + k * 8) * columns;
-    results[k] = element({3});
+    results[k] = element({5});
   }}
   for (uint k = 0; k < 4; ++k) out[begin + ulong(me.y + k * 8) * columns] = results[k];
 }} else if (left + me.x < columns) {{
   for (uint k = me.y; k < 32 && top + k < lines; k += 8) {{
     const uint3 at = uint3(left + me.x, top + k, layer);
     const ulong i = begin + ulong(k) * columns;
-    out[i] = element({3});
+    out[i] = element({6});
   }}
 }}
 )",
-      kGroupNumberText, any, tiles,
+      kGroupNumberText, any, early, early_loads, tiles,
+      arguments_of(pattern,
+                   [&](size_t i) {
+                     return is_early(pattern, i)
+                                ? fmt::format("{}({}_early[k])", type_of(pattern, i),
+                                              kOperandNames[i])
+                                : read(pattern, i);
+                   }),
       arguments_of(pattern, [&](size_t i) { return read(pattern, i); }));
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "holdfast/array/ops/numeric_test.h"
+#include "holdfast/compile.h"
 #include "holdfast/creation.h"
 #include "holdfast/device.h"
 #include "holdfast/eval.h"
@@ -128,6 +129,22 @@ class MatrixLibraryTest : public ::testing::Test {
  private:
   std::optional<Device> before_;
 };
+
+TEST_F(MatrixLibraryTest, compiled_functions_call_the_library_in_every_replay) {
+  const auto f = compile(
+      [](const Array& a, const Array& b, const Array& c) { return matmul(matmul(a, b), c); });
+  const Array a = left_of({8, 8});
+  const Array b = right_of({8, 16});
+  const Array c = left_of({16, 8});
+  const std::vector<double> expected = values_of(matmul(matmul(a, b), c));
+  for (int round = 0; round < 3; ++round) {
+    const uint64_t before = calls();
+    EXPECT_EQ(values_of(f(a, b, c)), expected);
+    EXPECT_EQ(calls() - before, 2U);
+  }
+  EXPECT_EQ(stats().replays, 3U);
+  EXPECT_EQ(stats().calls_not_compiled, 0U);
+}
 
 TEST_F(MatrixLibraryTest, computes_every_floating_dtype) {
   for (const Dtype dtype : {float32, float16, bfloat16, float64}) {

@@ -172,6 +172,29 @@ TEST_P(Packs, a_copy_of_rows_has_each_element) {
   }
 }
 
+TEST_P(Packs, rows_that_begin_anywhere_on_both_sides_are_copied_whole) {
+  constexpr int64_t kColumns = 96;
+  for (const Dtype dtype : {uint8, float16, float32, int64}) {
+    const Array x = astype(counted({3, kColumns}, int32) % 251, dtype);
+    const std::vector<float> elements = floats(x);
+    for (const int64_t from : {0, 1, 3, 7, 15}) {
+      for (const int64_t to : {0, 1, 2, 5, 8, 13}) {
+        for (const int64_t wide : {1, 7, 16, 33, 67}) {
+          const Array y = slice_update(full({3, kColumns}, 255, dtype),
+                                       slice(x, {{}, {from, from + wide}}), {{}, {to, to + wide}});
+          std::vector<float> wanted(3 * kColumns, 255);
+          for (int64_t i = 0; i < 3 * wide; ++i) {
+            const int64_t row = i / wide * kColumns;
+            wanted[row + to + i % wide] = elements[row + from + i % wide];
+          }
+          EXPECT_EQ(floats(y), wanted)
+              << wide << " from " << from << " to " << to << ", " << to_string(dtype);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Packs, a_transposed_copy_has_each_element) {
   for (const Dtype dtype : {uint8, float16, float32, int64}) {
     for (const auto& [rows, columns] :

@@ -13,6 +13,9 @@ namespace {
 // then of those eight columns further; of b, column g of the same rows; of c, rows g and g + 8 of
 // columns 2t and 2t + 1. That is how tensor cores have them; where there are none, lanes ask each
 // other.
+//
+// weights(word, i) are weights i and i + 4 of a word, in numbers of which ONE is one, and odd ones
+// in numbers of which ONE / ODD is one.
 constexpr const char* kMatrixText = R"(
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
 // c += a * b
@@ -26,16 +29,20 @@ inline void add_product(thread float* c, const thread uint* a, uint b0, uint b1,
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// Weights i and i + 4 of a word, in numbers of which ONE is one. For half that is the smallest
-// number there is, so that bits are numbers: products are exact, and float has room for them. For
-// bfloat, whose smallest numbers are too small for that, bits are the last ones of 128.
+// For half, ONE is the smallest number there is, so that bits are numbers, of odd weights where
+// they lie: products are exact, and float has room for them. For bfloat, whose smallest numbers are
+// too small for that, bits are the last ones of 128.
 #if HALF
 constant constexpr uint ONE = 0x0001u;
 constant constexpr float ONES_IN_ONE = 0x1p24f;
-inline uint weights(uint word, int i) { return word >> (4 * i) & 0x000f000fu; }
+constant constexpr float ODD = 0x1p-4f;
+inline uint weights(uint word, int i) {
+  return (i < 2 ? word : word >> 8) & (i % 2 == 0 ? 0x000f000fu : 0x00f000f0u);
+}
 #else
 constant constexpr uint ONE = 0x3f80u;
 constant constexpr float ONES_IN_ONE = 1.0f;
+constant constexpr float ODD = 1.0f;
 inline uint weights(uint word, int i) {
   const uint bits = word >> (4 * i) & 0x000f000fu;
   uint result;
@@ -48,6 +55,7 @@ inline uint weights(uint word, int i) {
 #else
 constant constexpr uint ONE = HALF ? 0x3c00u : 0x3f80u;
 constant constexpr float ONES_IN_ONE = 1.0f;
+constant constexpr float ODD = 1.0f;
 inline float number(uint bits) {
 #if HALF
   return load<float, true>(ushort(bits));
@@ -79,46 +87,96 @@ inline uint weights(uint word, int i) {
 #endif
 )";
 
-// For the header: eight numbers, bound as bits.
+// For the header: moves a pack, or zeros, to threadgroup memory; where a GPU can, while the thread
+// goes on. It waits until no more than LEFT of the lots that it ended are under way. A Line is four
+// words, which are read WORDS at a time.
+constexpr const char* kRingText = R"(
+template <int WORDS> struct alignas(16) Line { Pack<uint, WORDS> at[4 / WORDS]; };
+template <class T, int N, class P>
+inline void set_pack(threadgroup Pack<T, N>* to, P at, bool inside) {
+  if (inside) *to = load_pack<N>(at);
+  if (!inside) *to = Pack<T, N>{};
+}
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+template <int SIZE>
+inline void move_bytes(threadgroup void* to, const device void* from, bool inside) {
+  const uint at = uint(__cvta_generic_to_shared(to));
+  if constexpr (SIZE < 16) {
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 :: "r"(at), "l"(from), "n"(SIZE), "r"(inside ? SIZE : 0) : "memory");
+  } else {
+    for (int i = 0; i < SIZE; i += 16) {
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                   :: "r"(at + i), "l"(reinterpret_cast<const device char*>(from) + i),
+                      "r"(inside ? 16 : 0) : "memory");
+    }
+  }
+}
+template <class T, int N, class P>
+inline void move_pack(threadgroup Pack<T, N>* to, P at, bool inside) {
+  if constexpr (sizeof(T) * N >= 4) {
+    const device ElementOf<P>* from = at;
+    move_bytes<sizeof(T) * N>(to, from, inside);
+  } else {
+    set_pack(to, at, inside);
+  }
+}
+template <int WORDS, class P>
+inline void move_line(threadgroup Line<WORDS>* to, P at, bool inside) {
+  const device uint* from = at;
+  move_bytes<16>(to, from, inside);
+}
+template <class P> inline void move_eight(threadgroup Pack<uint, 4>* to, P at, bool inside) {
+  const device ushort* from = at;
+  move_bytes<16>(to, from, inside);
+}
+inline void end_lot() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int LEFT> inline void wait_for_lots() {
+  asm volatile("cp.async.wait_group %0;" :: "n"(LEFT) : "memory");
+}
+// Asked for here, and not where the compiler likes it best, which is after all that is waited for.
+template <class P> inline Pack<uint, 4> load_eight_now(P at) {
+  const device ushort* from = at;
+  Pack<uint, 4> r;
+  asm volatile("ld.global.nc.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r.at[0]), "=r"(r.at[1]), "=r"(r.at[2]), "=r"(r.at[3]) : "l"(from));
+  return r;
+}
+#else
+template <class T, int N, class P>
+inline void move_pack(threadgroup Pack<T, N>* to, P at, bool inside) {
+  set_pack(to, at, inside);
+}
+template <int WORDS, class P>
+inline void move_line(threadgroup Line<WORDS>* to, P at, bool inside) {
+  Pack<uint, 4> line = {};
+  if (inside) line = load_pack<4>(at);
+  for (int l = 0; l < 4; ++l) to->at[l / WORDS].at[l % WORDS] = line.at[l];
+}
+template <class P> inline void move_eight(threadgroup Pack<uint, 4>* to, P at, bool inside) {
+  if (inside) *to = load_packed_eight(at);
+  if (!inside) *to = Pack<uint, 4>{};
+}
+inline void end_lot() {}
+template <int LEFT> inline void wait_for_lots() {}
+template <class P> inline Pack<uint, 4> load_eight_now(P at) { return load_packed_eight(at); }
+#endif
+)";
+
+// For the header: eight numbers, bound as bits. The second way is rare: its code is to be short.
 constexpr const char* kLoadEightText = R"(
 template <class P> inline Pack<uint, 4> load_packed_eight(P at) {
   const device ushort* p = at;
   return *reinterpret_cast<const device Pack<uint, 4>*>(p);
 }
 template <class P> inline Pack<uint, 4> load_eight(P at) {
-  Pack<uint, 4> result;
-  for (int i = 0; i < 4; ++i) result.at[i] = uint(at[2 * i]) | uint(at[2 * i + 1]) << 16;
+  Pack<uint, 4> result = {};
+#pragma unroll 1
+  for (int i = 0; i < 4; ++i) {
+    for (int j = 0; j < 3; ++j) result.at[j] = result.at[j + 1];
+    result.at[3] = uint(at[2 * i]) | uint(at[2 * i + 1]) << 16;
+  }
   return result;
-}
-)";
-
-// For the header: weight i of a word as a float, which times factor(i) is the weight itself divided
-// by ONES_IN_ONE. Bits are numbers where they lie, the smallest float counting one: only the last
-// two weights are moved. Factors for that are too large for numbers of bfloat.
-constexpr const char* kFloatsText = R"(
-#if defined(__CUDA_ARCH__) && HALF
-constant constexpr float ONES_IN_ONE = 0x1p38f;
-inline float weight(uint word, int i) {
-  return as_type<float>(i < 6 ? word & 15u << (4 * i) : word >> 24 & 15u << (4 * (i - 6)));
-}
-inline float factor(int i) { return 0x1p111f / float(1u << (4 * (i < 6 ? i : i - 6))); }
-#else
-constant constexpr float ONES_IN_ONE = 1.0f;
-inline float weight(uint word, int i) {
-#if defined(__CUDA_ARCH__)
-  return as_type<float>((word >> (4 * i) & 15u) | 0x4b000000u) - 0x1p23f;
-#else
-  return float(word >> (4 * i) & 15u);
-#endif
-}
-inline float factor(int) { return 1.0f; }
-#endif
-inline float value_of(uint bits) {
-#if HALF
-  return load<float, true>(ushort(bits));
-#else
-  return as_type<float>(bits << 16);
-#endif
 }
 )";
 
@@ -354,229 +412,210 @@ for (int r = 0; r < ROWS; ++r) {
   return kernel;
 }
 
-// Many weak threads, for few rows: a threadgroup has COLUMNS columns of all ROWS rows, its lanes go
-// along the words, WORDS at a time. All that is read is on its way before the first is needed, and
-// no more than that is held, so that many simdgroups wait for memory together.
-const Kernel& weak_quantized_few_kernel() {
-  static const NeverDestroyed<Kernel> kernel(kernel::Definition{
-      .name = "quantized_matmul_few_weak",
-      .inputs = {"x", "w", "scales", "biases"},
-      .outputs = {"y"},
-      .source = std::string(kGroupNumberText) + R"(
-threadgroup float tile[8][ROWS * COLUMNS];
-const uint3 me = thread_position_in_threadgroup;
-const long first = number * COLUMNS;
-const uint last = uint(metal::min(long(COLUMNS), columns - first)) - 1;
-const uint words = uint(depth / 8);
-const uint groups = uint(depth / GROUP);
-auto packs = w + first * words;
-auto scale_from = scales + first * groups;
-auto bias_from = biases + first * groups;
-const bool packed = is_aligned<WORDS>(w) && is_aligned<8>(x);
-float sums[ROWS][COLUMNS];
-for (int r = 0; r < ROWS; ++r) {
-  for (int c = 0; c < COLUMNS; ++c) sums[r][c] = 0.0f;
-}
-for (uint at = (me.y * 32 + me.x) * WORDS; at < words; at += 256 * WORDS) {
-  Pack<uint, WORDS> read[COLUMNS];
-  ElementOf<decltype(scale_from)> scale[COLUMNS];
-  ElementOf<decltype(bias_from)> bias[COLUMNS];
-  Pack<uint, 4> values[ROWS][WORDS];
-  if (packed) {
-    for (uint c = 0; c < COLUMNS; ++c) {
-      read[c] = load_pack<WORDS>(packs + (metal::min(c, last) * words + at));
-    }
-    for (uint i = 0; i < ROWS * WORDS; ++i) {
-      values[i / WORDS][i % WORDS] =
-          load_packed_eight(x + (i / WORDS * words + at + i % WORDS) * 8);
-    }
-  } else {
-    for (uint c = 0; c < COLUMNS; ++c) {
-      for (uint l = 0; l < WORDS; ++l) read[c].at[l] = packs[metal::min(c, last) * words + at + l];
-    }
-    for (uint i = 0; i < ROWS * WORDS; ++i) {
-      values[i / WORDS][i % WORDS] = load_eight(x + (i / WORDS * words + at + i % WORDS) * 8);
-    }
-  }
-  for (uint c = 0; c < COLUMNS; ++c) {
-    scale[c] = scale_from[metal::min(c, last) * groups + at * 8 / GROUP];
-    bias[c] = bias_from[metal::min(c, last) * groups + at * 8 / GROUP];
-  }
-  float vs[WORDS * 8][ROWS];
-  float plain[ROWS] = {};
-  for (int i = 0; i < WORDS * 8; ++i) {
-    for (int r = 0; r < ROWS; ++r) {
-      vs[i][r] = value_of(values[r][i / 8].at[i % 8 / 2] >> (i % 2 * 16) & 0xffffu) * factor(i % 8);
-      plain[r] += vs[i][r] * weight(0x11111111u, i % 8);
-    }
-  }
-  for (int c = 0; c < COLUMNS; ++c) {
-    float product[ROWS] = {};
-    for (int i = 0; i < WORDS * 8; ++i) {
-      const float q = weight(read[c].at[i / 8], i % 8);
-      for (int r = 0; r < ROWS; ++r) product[r] += vs[i][r] * q;
-    }
-    for (int r = 0; r < ROWS; ++r) {
-      sums[r][c] += float(scale[c]) * product[r] + float(bias[c]) * plain[r];
-    }
-  }
-}
-// Each time, lanes give half of the columns away.
-for (int r = 0; r < ROWS; ++r) {
-  for (int each = COLUMNS / 2; each > 0; each /= 2) {
-    const ushort distance = ushort(32 / COLUMNS * each);
-    const bool upper = (me.x & distance) != 0;
-    for (int c = 0; c < each; ++c) {
-      const float given = upper ? sums[r][c] : sums[r][c + each];
-      sums[r][c] = (upper ? sums[r][c + each] : sums[r][c]) + simd_shuffle_xor(given, distance);
-    }
-  }
-  for (ushort distance = 16 / COLUMNS; distance > 0; distance /= 2) {
-    sums[r][0] += simd_shuffle_xor(sums[r][0], distance);
-  }
-  if (me.x % (32 / COLUMNS) == 0) tile[me.y][r * COLUMNS + me.x / (32 / COLUMNS)] = sums[r][0];
-}
-threadgroup_barrier(mem_flags::mem_threadgroup);
-const int at = int(thread_index_in_threadgroup);
-const long column = first + at % COLUMNS;
-if (at < ROWS * COLUMNS && column < columns) {
-  float sum = 0.0f;
-  for (int i = 0; i < 8; ++i) sum += tile[i][at];
-  y[at / COLUMNS * columns + column] = R(sum * ONES_IN_ONE);
-}
-)",
-      .header = std::string(kLoadText) + kPackText + kLoadEightText + kFloatsText});
-  return kernel;
-}
-
 // Many weak threads, by products of matrices. A threadgroup has 16 * WIDE columns of 8 * TALL rows,
-// and a simdgroup STEPS groups of depth at a time. A matrix never leaves a group, so that a group
-// comes to scale * sum(q * x) + bias * sum(x); the sums of x are a product with ones. Its 16 steps
-// of depth go to lanes as weights lie in words.
+// and each of its HIGH simdgroups takes steps of DEEP pieces of 16 words of a column. Weights,
+// scales and biases of a step go to a ring of STAGES in threadgroup memory; those of the next steps
+// are on their way meanwhile, since a GPU's memory is fast only where much is asked of it at once.
+// A matrix never leaves a group, so that a group comes to scale * sum(q * x) + bias * sum(x); the
+// sums of x are a product with ones. Its 16 steps of depth go to lanes as weights lie in words.
 const Kernel& weak_quantized_tiles_kernel() {
   static const NeverDestroyed<Kernel> kernel(kernel::Definition{
       .name = "quantized_matmul_tiles_weak",
       .inputs = {"x", "w", "scales", "biases"},
       .outputs = {"y"},
       .source = std::string(kGroupNumberText) + R"(
-constexpr int WORDS = GROUP / 32;  // of a group and column, for each of four lanes
-constexpr int STEPS = GROUP * TALL > 128 ? 1 : 128 / GROUP / TALL;  // leaves registers for two
-threadgroup float tile[8][TALL * WIDE * 128];
+constexpr int WORDS = GROUP / 32;           // of a group and column, for each of four lanes
+constexpr int GROUPS = DEEP * 128 / GROUP;  // of a step
+using Scale = ElementOf<decltype(scales + 0)>;
+using Bias = ElementOf<decltype(biases + 0)>;
+threadgroup Line<WORDS> ring[HIGH][STAGES][WIDE * 2 * DEEP][32];
+threadgroup Pack<Scale, GROUPS> scale_ring[HIGH][STAGES][WIDE * 16];
+threadgroup Pack<Bias, GROUPS> bias_ring[HIGH][STAGES][WIDE * 16];
+constexpr int ROWS = FEW > 0 ? FEW : TALL * 8;
+threadgroup Pack<uint, 4> x_ring[HIGH][STAGES][FEW > 0 ? FEW * DEEP * 16 : 1];
+threadgroup float tile[HIGH][ROWS * WIDE * 16];
 const uint3 me = thread_position_in_threadgroup;
-const int g = int(me.x) / 4;
-const int t = int(me.x) % 4;
+const uint g = me.x / 4;
+const uint t = me.x % 4;
+const uint turn = g / 2 % 2 * 2 + g / 4;  // lanes that read together have banks of their own
 const long deep = (rows + 8 * TALL - 1) / (8 * TALL);
-const long first_row = number % deep * (8 * TALL);
-const long first = number / deep * (16 * WIDE);
+const long across = deep == 1 ? number : number / deep;
+const long first_row = (number - across * deep) * (8 * TALL);
+const long first = across * (16 * WIDE);
+const uint words = uint(depth / 8);
 const uint groups = uint(depth / GROUP);
-const bool packed = is_aligned<WORDS>(w) && is_aligned<8>(x) && groups % STEPS == 0 &&
-                    is_aligned<STEPS>(scales) && is_aligned<STEPS>(biases);
+bool packed = is_aligned<4>(w);
+if (packed) packed = is_aligned<8>(x);
+const bool scales_packed =
+    GROUPS == 1 ||
+    (groups % GROUPS == 0 && is_aligned<GROUPS>(scales) && is_aligned<GROUPS>(biases));
 const uint last_row = uint(metal::min(8l * TALL, rows - first_row)) - 1;
 const uint last = uint(metal::min(16l * WIDE, columns - first)) - 1;
 auto x_from = x + first_row * depth;
 auto w_from = w + first * (depth / 8);
 auto scale_from = scales + first * groups;
 auto bias_from = biases + first * groups;
+const uint steps = (words + HIGH * DEEP * 16 - 1) / (HIGH * DEEP * 16);
+// What is outside of the columns is read again and not written; beyond the depth are zeros.
+auto begin = [&](uint step) {
+  const uint stage = step % STAGES;
+  const uint piece = (step * HIGH + me.y) * DEEP;
+  if (packed) {
+    for (int c = 0; c < WIDE * 2; ++c) {
+      const uint word = piece * 16 + t * 4;
+      auto from = w_from + (metal::min(g + 8 * c, last) * words + word);
+      for (int i = 0; i < DEEP; ++i) {
+        move_line(&ring[me.y][stage][c * DEEP + i][g * 4 + (t ^ turn)], from + i * 16,
+                  word + i * 16 < words);
+      }
+    }
+  } else {
+#pragma unroll 1
+    for (uint i = 0; i < WIDE * 2 * DEEP * 4; ++i) {
+      const uint word = (piece + i / 4 % DEEP) * 16 + t * 4 + i % 4;
+      const uint column = metal::min(g + 8 * (i / 4 / DEEP), last) * words;
+      ring[me.y][stage][i / 4][g * 4 + (t ^ turn)].at[i % 4 / WORDS].at[i % WORDS] =
+          word < words ? w_from[column + word] : 0;
+    }
+  }
+  for (uint i = me.x; i < FEW * DEEP * 16; i += 32) {
+    const uint row = i / (DEEP * 16);
+    const uint word = piece * 16 + i % (DEEP * 16);
+    threadgroup Pack<uint, 4>* to = &x_ring[me.y][stage][i ^ row];
+    auto at = x_from + (row * words + word) * 8;
+    if (packed) {
+      move_eight(to, at, word < words);
+    } else {
+      *to = word < words ? load_eight(at) : Pack<uint, 4>{};
+    }
+  }
+  const uint group = piece * (128 / GROUP);
+  if (scales_packed) {
+    for (uint c = me.x; c < WIDE * 16; c += 32) {
+      const uint at = metal::min(c, last) * groups + group;
+      move_pack(&scale_ring[me.y][stage][c], scale_from + at, group < groups);
+      move_pack(&bias_ring[me.y][stage][c], bias_from + at, group < groups);
+    }
+  } else {
+#pragma unroll 1
+    for (uint i = me.x; i < WIDE * 16 * GROUPS; i += 32) {
+      const uint c = i / GROUPS;
+      const uint each = i % GROUPS;
+      const uint at = metal::min(c, last) * groups + group + each;
+      const bool inside = group + each < groups;
+      scale_ring[me.y][stage][c].at[each] = inside ? scale_from[at] : Scale(0);
+      bias_ring[me.y][stage][c].at[each] = inside ? bias_from[at] : Bias(0);
+    }
+  }
+};
 const uint ones[4] = {ONE << 16 | ONE, ONE << 16 | ONE, ONE << 16 | ONE, ONE << 16 | ONE};
 float sums[TALL][WIDE][4];
 for (int r = 0; r < TALL; ++r) {
   for (int e = 0; e < WIDE * 4; ++e) sums[r][e / 4][e % 4] = 0.0f;
 }
-for (uint j = me.y * STEPS; j < groups; j += 8 * STEPS) {
-  // All are on their way before the first is needed. What is outside is read again and not
-  // written.
-  Pack<uint, WORDS> words[STEPS][WIDE * 2] = {};
-  decltype(load_pack<STEPS>(scales)) scale[WIDE * 2] = {};
-  decltype(load_pack<STEPS>(biases)) bias[WIDE * 2] = {};
-  Pack<uint, 4> values[TALL][STEPS][WORDS] = {};
-  if (packed) {
-    for (int c = 0; c < WIDE * 2; ++c) {
-      const uint group = metal::min(uint(g + 8 * c), last) * groups + j;
-      for (int i = 0; i < STEPS; ++i) {
-        words[i][c] = load_pack<WORDS>(w_from + ((group + i) * 4 + t) * WORDS);
-      }
-      scale[c] = load_pack<STEPS>(scale_from + group);
-      bias[c] = load_pack<STEPS>(bias_from + group);
-    }
+Pack<uint, 4> values[TALL][GROUPS][WORDS];
+for (uint next = 0; next < steps + STAGES - 1; ++next) {
+  const uint step = next - (STAGES - 1);
+  const uint first_group = (step * HIGH + me.y) * GROUPS;
+  const auto read_x = [&](auto load_it) {
     for (int r = 0; r < TALL; ++r) {
-      const uint group = metal::min(uint(g + 8 * r), last_row) * groups + j;
-      for (int i = 0; i < STEPS * WORDS; ++i) {
-        values[r][i / WORDS][i % WORDS] =
-            load_packed_eight(x_from + (((group + i / WORDS) * 4 + t) * WORDS + i % WORDS) * 8);
+      const uint row = g + 8 * r;
+      const uint first_word = (first_group * 4 + t) * WORDS;
+      auto from = x_from + (row * words + first_word) * 8;
+      for (int i = 0; i < GROUPS * WORDS; ++i) {
+        const int each = i / WORDS * 4 * WORDS + i % WORDS;
+        Pack<uint, 4> value = {};
+        if (row <= last_row && first_word + each < words) value = load_it(from + each * 8);
+        values[r][i / WORDS][i % WORDS] = value;
       }
     }
-  } else {
-    for (int i = 0; i < STEPS && j + i < groups; ++i) {
-      for (int c = 0; c < WIDE * 2; ++c) {
-        const uint group = metal::min(uint(g + 8 * c), last) * groups + j + i;
-        for (int l = 0; l < WORDS; ++l) words[i][c].at[l] = w_from[(group * 4 + t) * WORDS + l];
-        scale[c].at[i] = scale_from[group];
-        bias[c].at[i] = bias_from[group];
-      }
-      for (int r = 0; r < TALL; ++r) {
-        const uint group = metal::min(uint(g + 8 * r), last_row) * groups + j + i;
-        for (int l = 0; l < WORDS; ++l) {
-          values[r][i][l] = load_eight(x_from + ((group * 4 + t) * WORDS + l) * 8);
-        }
-      }
+  };
+  // Before more weights are asked for: x would come after them.
+  if (FEW == 0 && next >= STAGES - 1) {
+    if (packed) {
+      read_x([](auto at) { return load_eight_now(at); });
+    } else {
+      read_x([](auto at) { return load_eight(at); });
     }
   }
-  for (int i = 0; i < STEPS; ++i) {
-    float products[TALL][WIDE][4];
+  if (next < steps) begin(next);
+  end_lot();
+  if (next < STAGES - 1) continue;
+  const uint stage = step % STAGES;
+  wait_for_lots<STAGES - 1>();
+  simdgroup_barrier(mem_flags::mem_threadgroup);
+  for (uint i = 0; i < GROUPS; ++i) {
+    Pack<uint, WORDS> read[WIDE * 2];
+    for (uint c = 0; c < WIDE * 2; ++c) {
+      const uint at = (i * 4 + t) * WORDS;
+      const uint lane = g * 4 + (at / 4 % 4 ^ turn);
+      read[c] = ring[me.y][stage][c * DEEP + at / 16][lane].at[at % 4 / WORDS];
+    }
+    float products[TALL][WIDE][2][4];
     float plain[TALL][4];
     for (int r = 0; r < TALL; ++r) {
       for (int e = 0; e < 4; ++e) {
         plain[r][e] = 0.0f;
-        for (int c = 0; c < WIDE; ++c) products[r][c][e] = 0.0f;
+        for (int c = 0; c < WIDE; ++c) products[r][c][0][e] = products[r][c][1][e] = 0.0f;
       }
     }
-    for (int l = 0; l < WORDS; ++l) {
+    for (uint l = 0; l < WORDS; ++l) {
+      const uint at = (i * 4 + t) * WORDS + l;
+      if (FEW > 0) {
+        values[0][i][l] = Pack<uint, 4>{};
+        if (g < FEW) values[0][i][l] = x_ring[me.y][stage][(g * DEEP * 16 + at) ^ g];
+      }
       for (int h = 0; h < 2; ++h) {
         uint b[TALL][2];
         for (int r = 0; r < TALL; ++r) {
           const Pack<uint, 4> v = values[r][i][l];
-          b[r][0] = (v.at[h] & 0xffffu) | v.at[h + 2] << 16;
-          b[r][1] = v.at[h] >> 16 | (v.at[h + 2] & 0xffff0000u);
+          for (int k = 0; k < 2; ++k) {
+            b[r][k] = h == 0 ? (v.at[k] & 0xffffu) | v.at[k + 2] << 16
+                             : v.at[k] >> 16 | (v.at[k + 2] & 0xffff0000u);
+          }
           add_product(plain[r], ones, b[r][0], b[r][1], me.x);
         }
         for (int c = 0; c < WIDE; ++c) {
           uint qs[4];
-          for (int k = 0; k < 4; ++k) {
-            qs[k] = weights(words[i][c * 2 + k % 2].at[l], h * 2 + k / 2);
-          }
+          for (int k = 0; k < 4; ++k) qs[k] = weights(read[c * 2 + k % 2].at[l], h + k / 2 * 2);
           for (int r = 0; r < TALL; ++r) {
-            add_product(products[r][c], qs, b[r][0], b[r][1], me.x);
+            add_product(products[r][c][h], qs, b[r][0], b[r][1], me.x);
           }
         }
       }
     }
-    for (int r = 0; r < TALL; ++r) {
-      for (int c = 0; c < WIDE; ++c) {
-        for (int e = 0; e < 4; ++e) {
-          sums[r][c][e] += float(scale[c * 2 + e / 2].at[i]) * products[r][c][e] +
-                           float(bias[c * 2 + e / 2].at[i]) * plain[r][e];
+    for (int c = 0; c < WIDE; ++c) {
+      for (int e = 0; e < 4; ++e) {
+        const float of_q = float(scale_ring[me.y][stage][c * 16 + e / 2 * 8 + g].at[i]);
+        const float of_one = float(bias_ring[me.y][stage][c * 16 + e / 2 * 8 + g].at[i]);
+        for (int r = 0; r < TALL; ++r) {
+          sums[r][c][e] += of_q * (products[r][c][0][e] + products[r][c][1][e] * ODD) +
+                           of_one * plain[r][e];
         }
       }
     }
   }
+  simdgroup_barrier(mem_flags::mem_threadgroup);
 }
 for (int r = 0; r < TALL; ++r) {
   for (int c = 0; c < WIDE; ++c) {
     for (int e = 0; e < 4; ++e) {
-      tile[me.y][((r * 8 + t * 2 + e % 2) * WIDE + c) * 16 + g + e / 2 * 8] = sums[r][c][e];
+      const int row = r * 8 + int(t) * 2 + e % 2;
+      if (row < ROWS) tile[me.y][(row * WIDE + c) * 16 + g + e / 2 * 8] = sums[r][c][e];
     }
   }
 }
 threadgroup_barrier(mem_flags::mem_threadgroup);
-for (int at = int(thread_index_in_threadgroup); at < TALL * WIDE * 128; at += 256) {
+for (int at = int(thread_index_in_threadgroup); at < ROWS * WIDE * 16; at += 32 * HIGH) {
   const long row = first_row + at / (16 * WIDE);
   const long column = first + at % (16 * WIDE);
+  if (row >= rows || column >= columns) continue;
   float sum = 0.0f;
-  for (int i = 0; i < 8; ++i) sum += tile[i][at];
-  if (row < rows && column < columns) y[row * columns + column] = R(sum * ONES_IN_ONE);
+  for (int i = 0; i < HIGH; ++i) sum += tile[i][at];
+  y[row * columns + column] = R(sum * ONES_IN_ONE);
 }
 )",
-      .header = std::string(kLoadText) + kPackText + kLoadEightText + kMatrixText});
+      .header = std::string(kLoadText) + kPackText + kLoadEightText + kMatrixText + kRingText});
   return kernel;
 }
 

@@ -20,12 +20,11 @@ const Kernel& quantized_columns_kernel();
 
 // Many weak threads, in groups of kWeakTile: see weak_groups(). HALF: x is float16, bound as bits.
 // Weights grouped along depth, with params "rows", "columns": a simdgroup has ROWS rows of a
-// column. Or, for float16 and bfloat16, bound as bits and computed in float32: a threadgroup has
-// COLUMNS columns of all rows, which are ROWS, and a lane WORDS words at once; or, by products of
-// matrices of T, 8 * TALL rows of 16 * WIDE columns.
-// Grouped along the columns: a threadgroup has those of 32 words.
+// column. Or, for float16 and bfloat16, bound as bits and computed in float32: a threadgroup of
+// HIGH simdgroups has 8 * TALL rows of 16 * WIDE columns, by products of matrices of T, and reads
+// weights into a ring of STAGES, each for DEEP * 64 bytes of a column. Grouped along the columns: a
+// threadgroup has those of 32 words.
 const Kernel& weak_quantized_rows_kernel();
-const Kernel& weak_quantized_few_kernel();
 const Kernel& weak_quantized_tiles_kernel();
 const Kernel& weak_quantized_columns_kernel();
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -20,15 +21,24 @@ constexpr int64_t kPerWord = 32 / kBits;
 constexpr int64_t kQuantizedLanes = 32;
 // Rows that a simdgroup of weak threads has, where there are several.
 constexpr int64_t kWeakQuantizedRows = 4;
-// Up to this many rows, weights take longer to come than to be multiplied without matrices. A
-// threadgroup has this many columns then, and a lane this many words at once.
-constexpr int64_t kFewQuantizedRows = 2;
-constexpr int64_t kFewQuantizedColumns = 8;
-constexpr int64_t kFewQuantizedWords = 2;
 // What products of matrices have at once. Two of them share what is read of x, where there are
 // kWeakGroups and more.
 constexpr int64_t kQuantizedTileRows = 8;
 constexpr int64_t kQuantizedTileColumns = 16;
+// How a threadgroup reads weights; see weak_quantized_tiles_kernel().
+struct Ring {
+  int64_t high, stages, deep;
+};
+constexpr Ring kRing{.high = 4, .stages = 2, .deep = 2};
+// For two of them, whose threads have too few registers for more of x.
+constexpr Ring kTallRing{.high = 4, .stages = 3, .deep = 1};
+// Where nothing is read ahead, and threadgroups may have no more than 32 KiB.
+constexpr Ring kSmallRing{.high = 4, .stages = 1, .deep = 1};
+// Up to this many rows, x goes through the ring, too. More rows take more of a GPU's own caches
+// than weights do, and come without it.
+constexpr int64_t kFewQuantizedRows = 2;
+// What a threadgroup may have on CUDA without asking.
+constexpr int64_t kMostThreadgroupBytes = int64_t{48} << 10;
 // Where rows of a threadgroup are too long together for 32 bits, neither of both is used.
 constexpr int64_t kLongQuantizedDepth = int64_t{1} << 27;
 
@@ -131,6 +141,18 @@ class QuantizedMatmul final : public Operation {
          .work_per_thread = array::share_of(steps(work), grid)});
   }
 
+  // The threadgroup memory of weak_quantized_tiles_kernel().
+  int64_t ring_bytes(const Work& work, const Ring& ring, int64_t tall, int64_t wide,
+                     int64_t few) const {
+    const int64_t columns = wide * kQuantizedTileColumns;
+    const int64_t rows = few > 0 ? few : tall * kQuantizedTileRows;
+    const auto parts =
+        static_cast<int64_t>((size_of(work.scales.dtype()) + size_of(work.biases.dtype())).value);
+    const int64_t stage = columns * ring.deep * (64 + 128 / how_.group_size * parts) +
+                          std::max<int64_t>(few * ring.deep * 16, 1) * 16;
+    return ring.high * (ring.stages * stage + rows * columns * 4);
+  }
+
   void record_weak(Encoder& encoder, const Work& work) const {
     std::vector<kernel::Constant> constants{{"A", work.dtype},
                                             {"R", work.out.dtype()},
@@ -141,22 +163,30 @@ class QuantizedMatmul final : public Operation {
     const bool shorts = how_.transpose && size_of(work.x.dtype()) == Bytes(2) &&
                         work.dtype == Dtype::float32 && work.depth < kLongQuantizedDepth;
     int64_t count = ceil_div(work.columns / kPerWord, array::kWeakWidth) * work.rows;
+    kernel::Size3 group = array::kWeakTile;
     const Kernel* kernel = &array::weak_quantized_columns_kernel();
-    if (shorts && work.rows <= kFewQuantizedRows) {
-      kernel = &array::weak_quantized_few_kernel();
-      count = ceil_div(work.columns, kFewQuantizedColumns);
-      constants.push_back({"ROWS", work.rows});
-      constants.push_back({"COLUMNS", kFewQuantizedColumns});
-      constants.push_back({"WORDS", kFewQuantizedWords});
-    } else if (shorts) {
+    if (shorts) {
       kernel = &array::weak_quantized_tiles_kernel();
       const int64_t tall = work.rows <= kQuantizedTileRows ? 1 : 2;
       const int64_t wide = work.columns < array::kWeakGroups * kQuantizedTileColumns ? 1 : 2;
+      Ring ring = tall == 1 ? kRing : kTallRing;
+      if (encoder.device().module_form == hal::ModuleForm::spirv) ring = kSmallRing;
+      int64_t few = work.rows <= kFewQuantizedRows ? work.rows : 0;
+      const auto is_too_large = [&] {
+        return ring_bytes(work, ring, tall, wide, few) > kMostThreadgroupBytes;
+      };
+      if (is_too_large()) few = 0;
+      if (is_too_large()) ring.deep = 1;
       count = ceil_div(work.columns, wide * kQuantizedTileColumns) *
               ceil_div(work.rows, tall * kQuantizedTileRows);
+      group.y = static_cast<uint32_t>(ring.high);
       constants[0] = {"T", work.x.dtype()};
+      constants.push_back({"FEW", few});
       constants.push_back({"TALL", tall});
       constants.push_back({"WIDE", wide});
+      constants.push_back({"HIGH", ring.high});
+      constants.push_back({"STAGES", ring.stages});
+      constants.push_back({"DEEP", ring.deep});
       params.push_back({"rows", work.rows});
     } else if (how_.transpose) {
       kernel = &array::weak_quantized_rows_kernel();
@@ -165,7 +195,7 @@ class QuantizedMatmul final : public Operation {
       constants.push_back({"ROWS", rows});
       params.push_back({"rows", work.rows});
     }
-    const auto groups = array::weak_groups(count, array::kWeakTile, 1, kName);
+    const auto groups = array::weak_groups(count, group, 1, kName);
     params.push_back(groups.count);
     encoder.launch(*kernel, {.inputs = std::array{shorts ? work.x.viewed_as(Dtype::uint16)
                                                          : array::as_bits(work.x),

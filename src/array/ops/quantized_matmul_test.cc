@@ -114,6 +114,23 @@ TEST_P(QuantizedMatmulTest, every_number_of_rows_has_its_own_results) {
   // So many columns that threadgroups have more of them.
   check(3, 192, 8200, {}, {float16, float16, float16});
   check(9, 64, 8200, {}, {float16, float16, float16});
+  check(1, 128, 8200, {}, {float16, float16, float16});
+  check(2, 64, 8200, {.group_size = 32}, {bfloat16, bfloat16, bfloat16});
+}
+
+// A ring of weights has room for some groups of them at a time: depths of fewer, of several rounds
+// of all simdgroups, and of parts of one. Scales of float32 leave less room.
+TEST_P(QuantizedMatmulTest, depths_that_rings_are_no_part_of_are_summed_to_their_ends) {
+  for (const int64_t group : {32, 64, 128}) {
+    for (const int64_t depth : {128, 1024, 2048 + 128, 3072 + 128 + 256}) {
+      for (const int64_t m : {1, 2, 4, 9}) {
+        check(m, depth, 17, {.group_size = group}, {float16, float16, float16});
+      }
+      check(2, depth, 17, {.group_size = group}, {bfloat16, float32, bfloat16});
+    }
+    check(2, 1056 / group * group, 5, {.group_size = group}, {bfloat16, bfloat16, bfloat16});
+    check(9, 288 / group * group, 8200, {.group_size = group}, {float16, float32, float32});
+  }
 }
 
 TEST_P(QuantizedMatmulTest, columns_and_groups_that_fill_nothing_are_left_at_their_edges) {
@@ -135,14 +152,16 @@ TEST_P(QuantizedMatmulTest, operands_that_begin_anywhere_are_read_where_they_are
       eval(all);
       return reshape(slice(all, {{.start = by}}), array.shape());
     };
-    const Array x = random_normal({3, 256}, dtype, RandomKey{1});
     const std::vector<Array> w = quantize(random_normal({20, 256}, dtype, RandomKey{2}));
-    const std::vector<double> wanted = values_of(quantized_matmul(x, w[0], w[1], w[2]));
-    for (const int64_t by : {1, 2, 4, 7}) {
-      EXPECT_EQ(values_of(quantized_matmul(moved(x, by), w[0], w[1], w[2])), wanted) << by;
-      EXPECT_EQ(values_of(quantized_matmul(x, moved(w[0], by), w[1], w[2])), wanted) << by;
-      EXPECT_EQ(values_of(quantized_matmul(x, w[0], moved(w[1], by), moved(w[2], by))), wanted)
-          << by;
+    for (const int64_t rows : {1, 3}) {
+      const Array x = random_normal({rows, 256}, dtype, RandomKey{1});
+      const std::vector<double> wanted = values_of(quantized_matmul(x, w[0], w[1], w[2]));
+      for (const int64_t by : {1, 2, 4, 7}) {
+        EXPECT_EQ(values_of(quantized_matmul(moved(x, by), w[0], w[1], w[2])), wanted) << by;
+        EXPECT_EQ(values_of(quantized_matmul(x, moved(w[0], by), w[1], w[2])), wanted) << by;
+        EXPECT_EQ(values_of(quantized_matmul(x, w[0], moved(w[1], by), moved(w[2], by))), wanted)
+            << by;
+      }
     }
   }
 }

@@ -16,6 +16,17 @@ constexpr const char* kReduceHeader = R"(
 constexpr bool EXTREME = OP == 1 || OP == 2;
 constexpr A NONE = OP == 3 ? A(1) : A(0);
 inline A join(A a, A b) {
+#if (OP == 1 || OP == 2) && defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if constexpr (A(0.5f) != A(0) && sizeof(A) == 4) {  // one instruction
+    float v;
+    if (OP == 1) {
+      asm("max.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(float(a)), "f"(float(b)));
+    } else {
+      asm("min.NaN.f32 %0, %1, %2;" : "=f"(v) : "f"(float(a)), "f"(float(b)));
+    }
+    return A(v);
+  }
+#endif
 #if OP == 1
   return b > a || b != b ? b : a;
 #elif OP == 2
@@ -157,6 +168,13 @@ struct Running {
   A lost;
   template <class T> void take(T v, uint) { add_block(total, lost, load<A, HALF>(v)); }
   template <class T, int N> void take_pack(const thread Pack<T, N>& pack, uint, bool valid) {
+#if defined(PAIRS) && (OP == 1 || OP == 2)
+    const uint pair = joined_pairs(pack, [](uint a, uint b) {
+      return OP == 1 ? larger_pair_or_nan(a, b) : smaller_pair_or_nan(a, b);
+    });
+    total = join(total, join(low_of(pair), high_of(pair)));
+    return;
+#endif
     A v[N];
     for (int j = 0; j < N; ++j) v[j] = load<A, HALF>(pack.at[j]);
     for (int width = N / 2; width > 0; width /= 2) {
@@ -165,10 +183,17 @@ struct Running {
     add_block(total, lost, EXTREME || valid ? v[0] : NONE);
   }
   void meet(Running other) { total = join(total, other.total); }
-  Running from(uint distance) const { return {simd_shuffle_xor(total, distance), A(0)}; }
+  Running from(uint distance) const { return {from_beside(total, distance), A(0)}; }
 };
 template <class T> inline Running started(T v, uint) {
   return {EXTREME ? load<A, HALF>(v) : NONE, A(0)};
+}
+template <class P> inline Running nothing(P row) {
+  if constexpr (EXTREME && A(1.5f) != A(1)) {
+    return {OP == 1 ? A(-INFINITY) : A(INFINITY), A(0)};
+  } else {
+    return started(row[0], 0);
+  }
 }
 #define RESULT(running, begin) finish((running).total, divisor)
 )";
@@ -280,6 +305,9 @@ if (t < width) {
 }
 )";
 
+std::string weak_rows_header() {
+  return std::string(kPairsText) + kWholeText + kReduceHeader + kRunningText;
+}
 kernel::Definition reduction(std::string name, std::string source, const std::string& header) {
   return {.name = std::move(name),
           .inputs = {"x"},
@@ -301,9 +329,9 @@ const Kernel& reduce_columns_kernel() {
 }
 const Kernel& weak_reduce_rows_kernel(bool is_short) {
   static const NeverDestroyed<Kernel> rows(
-      rows_kernel("reduce_rows_weak", std::string(kReduceHeader) + kRunningText, false));
+      rows_kernel("reduce_rows_weak", weak_rows_header(), false));
   static const NeverDestroyed<Kernel> short_rows(
-      rows_kernel("reduce_short_rows_weak", std::string(kReduceHeader) + kRunningText, true));
+      rows_kernel("reduce_short_rows_weak", weak_rows_header(), true));
   return is_short ? short_rows : rows;
 }
 const Kernel& weak_reduce_columns_kernel() {

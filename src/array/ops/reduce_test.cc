@@ -195,7 +195,7 @@ void check_part(int64_t rows, int64_t columns, int64_t begin, int64_t axis, Dtyp
 // Around every length at which rows are cut in another way, and packs begin anywhere.
 TEST_P(ReduceTest, rows_of_any_length_and_place_agree) {
   for (const Dtype dtype : {float32, float16}) {
-    for (const int64_t n : {1, 3, 4, 8, 16, 17, 32, 33, 65, 129, 2049, 4099, 33'001}) {
+    for (const int64_t n : {1, 3, 4, 8, 16, 17, 32, 33, 65, 129, 300, 2049, 4099, 33'001}) {
       for (const int64_t begin : {0, 1, 5}) check_part(3, n, begin, 1, dtype);
       check_all({2, n}, {1}, dtype, Lie::contiguous);
     }
@@ -418,6 +418,30 @@ TEST_P(ArgmaxTest, the_first_of_several_is_chosen) {
             (std::vector<uint32_t>{0, 0, 0, 0, 0, 0, 0, 0, 0, 9999}));
 }
 
+// In packs and between them, threads and simdgroups; zeros of both signs are equal.
+TEST_P(ArgmaxTest, the_first_of_several_in_a_row_is_chosen) {
+  for (const Dtype dtype : {float32, float16, bfloat16}) {
+    for (const int64_t n : {5, 16, 40, 150, 300, 2051, 9000}) {
+      for (const double best : {0.0, 3.0, kNaN}) {
+        const auto length = static_cast<size_t>(n);
+        std::vector<double> values(5 * length, -1);
+        std::vector<double> first;
+        for (size_t row = 0; row < 5; ++row) {
+          const size_t at = (row * length) / 5;
+          first.push_back(static_cast<double>(at));
+          for (const size_t other : {at, at + 1, at + 9, (at + length) / 2, length - 1}) {
+            if (other >= at && other < length) values[row * length + other] = best;
+          }
+          if (best == 0) values[row * length + at] = -0.0;
+        }
+        const Array a = array_of(values, {5, n}, dtype);
+        EXPECT_EQ(values_of(argmax(a, 1)), first) << to_string(dtype) << n << " " << best;
+        EXPECT_EQ(values_of(argmin(-a, 1)), first) << to_string(dtype) << n << " " << best;
+      }
+    }
+  }
+}
+
 TEST(Reduce, wrong_axes_are_refused) {
   const Array a = zeros({2, 3});
   EXPECT_THROW((void)sum(a, {.axes = {2}}), UsageError);
@@ -454,9 +478,38 @@ TEST_P(SoftmaxTest, rows_of_any_length_agree_with_double_precision) {
     check_softmax({19, n}, -1, float32, Lie::contiguous);
     check_softmax({3, 3, n}, -1, float16, Lie::offset);
   }
-  check_softmax({512, 16'389}, -1, float16, Lie::contiguous);
+  check_softmax({9, 5003}, -1, float16, Lie::contiguous);
+  check_softmax({9, 5004}, -1, bfloat16, Lie::transposed);
   check_softmax({2, 50'257}, -1, float32, Lie::offset);
   check_softmax({2, 50'257}, -1, uint8, Lie::contiguous);
+}
+
+// Rows that are many enough not to be cut, for which registers do, or also threadgroup memory, or
+// neither; the elements that lie before and after all packs are one in a row, and another.
+void check_many_rows(int64_t n, Dtype dtype) {
+  const std::vector<double> values = reducible_values(2 * n, dtype);
+  const Array two = array_of(values, {2, n}, dtype);
+  const Array many = reshape(broadcast_to(reshape(two, {1, 2, n}), {256, 2, n}), {512, n});
+  const Array got = softmax(many);
+  for (const int64_t first : {0, 510}) {
+    std::vector<double> wanted = values;
+    for (const size_t row : {size_t{0}, static_cast<size_t>(n)}) {
+      double sum = 0;
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) sum += std::exp(values[row + i]);
+      for (size_t i = 0; i < static_cast<size_t>(n); ++i) {
+        wanted[row + i] = std::exp(values[row + i]) / sum;
+      }
+    }
+    numeric::expect_close(values_of(slice(got, {{first, first + 2}, {}})), wanted, dtype, 16,
+                          std::to_string(n) + " from " + std::to_string(first));
+  }
+}
+TEST_P(SoftmaxTest, many_long_rows_agree_with_double_precision) {
+  check_many_rows(18'437, float32);
+}
+TEST_P(SoftmaxTest, nightly_many_rows_of_any_length_agree_with_double_precision) {
+  for (const int64_t n : {16'384, 16'387, 20'003, 24'601, 35'003}) check_many_rows(n, float32);
+  check_many_rows(33'003, float16);
 }
 
 TEST_P(SoftmaxTest, rows_that_begin_anywhere_agree_with_double_precision) {
@@ -479,6 +532,36 @@ TEST_P(SoftmaxTest, most_of_a_row_may_be_minus_infinity) {
     values[static_cast<size_t>(n) / 2] = -1000;
     wanted[static_cast<size_t>(n) / 2] = 1;
     EXPECT_EQ(values_of(softmax(array_of(values, {n}, float32))), wanted) << n;
+  }
+}
+
+TEST_P(SoftmaxTest, a_nan_beside_nothing_but_minus_infinity_decides) {
+  for (const int64_t n : {40, 2000, 20'000}) {
+    std::vector<double> values(static_cast<size_t>(n), -kReduceInfinity);
+    values[0] = 1;
+    values[static_cast<size_t>(n) / 2] = kNaN;
+    for (const double v : values_of(softmax(array_of(values, {n}, float32)))) {
+      ASSERT_TRUE(std::isnan(v)) << n;
+    }
+    values.assign(values.size(), -kReduceInfinity);  // nothing is a part of nothing
+    for (const double v : values_of(softmax(array_of(values, {n}, float32)))) {
+      ASSERT_TRUE(std::isnan(v)) << n;
+    }
+  }
+}
+
+// Elements that are far from zero differ by little.
+TEST_P(SoftmaxTest, large_elements_are_told_apart) {
+  for (const int64_t n : {40, 5000}) {
+    std::vector<double> values(static_cast<size_t>(n), -65'504);
+    values[1] = 65'504;
+    values[2] = 65'504 - 32;
+    values[static_cast<size_t>(n) - 1] = 65'504;
+    std::vector<double> wanted(values.size(), 0);
+    wanted[1] = wanted[static_cast<size_t>(n) - 1] = 0.5;
+    wanted[2] = std::exp(-32.0) / 2;
+    numeric::expect_close(values_of(softmax(array_of(values, {n}, float16))), wanted, float16, 16,
+                          std::to_string(n));
   }
 }
 

@@ -68,11 +68,14 @@ struct WeakRows {
   }
 
  private:
-  // Each thread has several packs, if there are rows enough for that.
+  // Each thread has several packs, if there are rows enough for that: what it does but once takes
+  // as long as three or four of them.
   static int64_t lanes_of(int64_t rows, int64_t packs) {
-    int64_t lanes = packs <= 64 ? 8 : packs <= 512 ? 32 : int64_t{kWeakGroup};
+    const auto more = [](int64_t lanes) { return lanes == 8 ? 32 : 2 * lanes; };
+    int64_t lanes = 8;
+    while (lanes < kWeakGroup && packs > (lanes == 8 ? 8 : 16) * lanes) lanes = more(lanes);
     while (lanes < kWeakGroup && packs > lanes && rows * lanes < kBusy * kWeakGroup) {
-      lanes = lanes == 8 ? 32 : int64_t{kWeakGroup};
+      lanes = more(lanes);
     }
     return lanes;
   }
@@ -86,7 +89,8 @@ struct WeakRows {
 //     meet(other), what was found of other elements
 //     from(distance), what the thread at that distance (exclusive or) has found
 //   Running started(v, place), for elements of which this is one
-//   RESULT(running, begin), for y, of places that count from there.
+//   Running nothing(row), for elements of that row; it does not wait for the row if it can be
+//   helped RESULT(running, begin), for y, of places that count from there.
 // Constants: VECTOR, LANES, FLAT (rows lie `row_step` apart). Params: "rows", "length",
 // "piece_length", "row_step", and that of weak_groups().
 inline constexpr const char* kRowsText = R"(
@@ -94,34 +98,40 @@ template <int N, class P> inline uint before_pack(P at) {
   const device ElementOf<P>* p = at;
   return uint(0 - reinterpret_cast<ulong>(p) / sizeof(*p)) & uint(N - 1);
 }
-// What one of L threads has of a row: packs, four of them on their way at once, and its share of
-// what lies before and after all packs.
-template <int N, uint L, class P, class F>
-inline void take_row(P row, uint n, uint lane, thread F& to) {
+// What one of L threads has of a row: packs, four of them on their way at once, and then its share
+// of what lies before and after all packs.
+template <int N, uint L, class P> inline Running found_in(P row, uint n, uint lane) {
   const uint head = metal::min(before_pack<N>(row), n);
   const uint packs = (n - head) / N;
-  for (uint k = lane; k < head; k += L) to.take(row[k], k);
+  Running found = nothing(row);
   for (uint p = lane; p < packs; p += 4 * L) {
     Pack<ElementOf<P>, N> some[4];
     for (uint u = 0; u < 4; ++u) {
       some[u] = load_pack<N>(row + (head + metal::min(p + u * L, packs - 1) * N));
     }
     for (uint u = 0; u < 4; ++u) {
-      to.take_pack(some[u], head + metal::min(p + u * L, packs - 1) * N, p + u * L < packs);
+      found.take_pack(some[u], head + metal::min(p + u * L, packs - 1) * N, p + u * L < packs);
     }
   }
-  for (uint k = head + packs * N + lane; k < n; k += L) to.take(row[k], k);
+  const uint tail = head + packs * N;
+  if (head > 0 || tail < n) {
+    Running rest = nothing(row);
+    for (uint k = lane; k < head; k += L) rest.take(row[k], k);
+    for (uint k = tail + lane; k < n; k += L) rest.take(row[k], k);
+    found.meet(rest);
+  }
+  return found;
 }
-// What L threads have found, for the first of them; of 256 all call it.
+// What L threads have found, for the first of them. All of a threadgroup call it, of 256.
 template <uint L> inline Running met(Running found, threadgroup Running* meeting, uint t) {
   for (uint distance = L < 32 ? L / 2 : 16; distance > 0; distance /= 2) {
     found.meet(found.from(distance));
   }
-  if (L == 256) {
+  if (L > 32) {
     if (t % 32 == 0) meeting[t / 32] = found;
     threadgroup_barrier(mem_flags::mem_threadgroup);
-    if (t == 0) {
-      for (int i = 1; i < 8; ++i) found.meet(meeting[i]);
+    if (t % L == 0) {
+      for (uint i = 1; i < L / 32; ++i) found.meet(meeting[t / 32 + i]);
     }
   }
   return found;
@@ -139,9 +149,7 @@ const long mine = number * (256 / LANES) + t / LANES;
 const long begin = piece * piece_length;
 const uint n = uint(metal::min(piece_length, length - begin));
 auto row = x + (ROW_AT(metal::min(mine, rows - 1)) + begin);
-Running found = started(row[0], 0);
-take_row<VECTOR, LANES>(row, n, lane, found);
-found = met<LANES>(found, meeting, t);
+const Running found = met<LANES>(found_in<VECTOR, LANES>(row, n, lane), meeting, t);
 if (lane == 0 && mine < rows) {
   y[mine * long(threadgroups_per_grid.z) + piece] = RESULT(found, begin);
 }

@@ -19,14 +19,23 @@ constexpr int64_t kSoftmaxColumns = 32;
 constexpr int64_t kFewColumns = 8;
 // The same for many weak threads, which are 32 beside each other.
 constexpr int64_t kFewWeakColumns = 16;
-// Weak threads of a threadgroup; what each has of a row at a time, in registers, of which 64 let
-// two such groups share a multiprocessor; and threads that share a row of several packs at
-// least, as memory is read in 32 bytes.
+// Weak threads of a threadgroup, at most.
 constexpr int64_t kWeakSoftmaxThreads = 512;
+// Of short rows: what each thread has, and threads that share a row of several packs at least, as
+// memory is read in 32 bytes.
 constexpr int64_t kWeakSoftmaxBytes = 128;
 constexpr int64_t kFewSoftmaxLanes = 2;
-// Pieces of all rows.
-constexpr int64_t kWeakSoftmaxGroups = 1024;
+// Of other rows: packs of a thread in registers, of which 64 let this many threads share a
+// multiprocessor; and in threadgroup memory, more where a GPU is known to have it. Where more than
+// a part of a row would have to be read twice there are more packs, and half as many threads.
+constexpr int64_t kWeakSoftmaxPacks = 8;
+constexpr int64_t kManySoftmaxPacks = 16;
+constexpr int64_t kWeakSoftmaxRegisters = 1024;
+constexpr int64_t kKeptSoftmaxPacks = 5;
+constexpr int64_t kFewKeptSoftmaxPacks = 1;
+constexpr int64_t kMostReadTwice = 4;
+// Pieces of a row: each looks at what was found in all of them.
+constexpr int64_t kMostWeakSoftmaxPieces = 1024;
 
 class SoftmaxOperation final : public Operation {
  public:
@@ -137,12 +146,16 @@ class SoftmaxOperation final : public Operation {
   static int64_t most_weak_threads(const Encoder& encoder) {
     return std::min<int64_t>(encoder.device().max_group_threads, kWeakSoftmaxThreads);
   }
-  // How many weak threads have a row, or a piece of one, and what each has of it at a time.
+  // How weak threads share a row, or a piece of one, of so many elements.
   struct Lanes {
     bool dense;
     int64_t vector;
+    bool is_short;
     int64_t lanes;
     int64_t packs;
+    int64_t kept = 0;
+    bool again = false;
+    int64_t together = 1;
 
     Lanes(const Call& call, const Rows& rows, int64_t length)
         : dense(call.in.layout().strides.back() == 1 && rows.y_step == 1),
@@ -154,24 +167,41 @@ class SoftmaxOperation final : public Operation {
       const int64_t all = ceil_div(length % vector == 0 ? length : length + vector - 1, vector);
       const auto bytes = static_cast<int64_t>(size_of(call.work).value);
       const int64_t most = kWeakSoftmaxBytes / bytes / vector;
-      const bool in_group = all > array::kWeakWidth * most;
-      lanes = power_above(ceil_div(all, in_group ? most : most / 2));
-      lanes = in_group ? std::min(lanes, most_weak_threads(call.encoder))
-                       : std::clamp(lanes, std::min(power_above(all), kFewSoftmaxLanes),
-                                    array::kWeakWidth);
-      packs = std::min(most, power_above(ceil_div(all, lanes)));
+      is_short = all <= array::kWeakWidth * most;
+      if (is_short) {
+        lanes = std::clamp(power_above(ceil_div(all, most / 2)),
+                           std::min(power_above(all), kFewSoftmaxLanes), array::kWeakWidth);
+        packs = std::min(most, power_above(ceil_div(all, lanes)));
+        return;
+      }
+      const bool is_cuda = call.encoder.device().module_form == hal::ModuleForm::cuda;
+      const int64_t own = dense ? kWeakSoftmaxPacks : most;
+      lanes = std::clamp(power_above(ceil_div(all, own)), 2 * array::kWeakWidth,
+                         most_weak_threads(call.encoder));
+      const int64_t each = ceil_div(all, lanes);
+      packs = std::min(own, power_above(each));
+      const int64_t room = is_cuda ? kKeptSoftmaxPacks : kFewKeptSoftmaxPacks;
+      if (dense && (each - packs - room) * kMostReadTwice > each) packs = kManySoftmaxPacks;
+      if (dense) kept = std::clamp<int64_t>(each - packs, 0, room);
+      again = each > packs + kept;
+      together = std::max(kWeakSoftmaxRegisters / lanes / (packs > own ? 2 : 1), int64_t{1});
     }
-    std::array<kernel::Constant, 5> constants(const Call& call) const {
+    std::vector<kernel::Constant> constants(const Call& call) const {
       const Shape& shape = call.in.shape();
       const bool even = call.in.size() == shape[shape.size() - 2] * shape.back();
-      return {{{"LANES", lanes},
-               {"PACKS", packs},
-               {"VECTOR", vector},
-               {"DENSE", dense},
-               {"EVEN", even}}};
+      return {{"LANES", lanes},
+              {"PACKS", packs},
+              {"VECTOR", vector},
+              {"DENSE", dense},
+              {"EVEN", even},
+              {"KEPT", kept},
+              {"AGAIN", again},
+              {"X", call.in.dtype()},
+              {"POWERS", call.in.dtype() == call.work && kept == 0 && !again},
+              {"GROUPS", together}};
     }
     array::WeakGroups groups(const Rows& rows, int64_t pieces) const {
-      const int64_t threads = lanes > array::kWeakWidth ? lanes : array::kWeakGroup;
+      const int64_t threads = is_short ? int64_t{array::kWeakGroup} : lanes;
       return array::weak_groups(ceil_div(rows.count, threads / lanes),
                                 {static_cast<uint32_t>(threads), 1, 1}, pieces, "softmax");
     }
@@ -183,25 +213,24 @@ class SoftmaxOperation final : public Operation {
   };
 
   static void weak_rows(const Call& call, const Rows& rows) {
-    const kernel::Param count{"rows", rows.count};
     if (rows.count >= array::kWeakGroups || rows.length < 2 * kSoftmaxPieceElements) {
       const Lanes lanes(call, rows, rows.length);
       const auto groups = lanes.groups(rows, 1);
-      call.launch(
-          array::weak_softmax_rows_kernel(), {&call.in, 1}, {&call.out, 1}, groups.grid,
-          groups.group,
-          std::array{call.y_step, count, kernel::Param{"piece_length", rows.length}, groups.count},
-          lanes.constants(call));
+      const kernel::Param param = lanes.is_short ? kernel::Param{"rows", rows.count}
+                                                 : kernel::Param{"piece_length", rows.length};
+      call.launch(lanes.is_short ? array::weak_softmax_short_rows_kernel()
+                                 : array::weak_softmax_rows_kernel(),
+                  {&call.in, 1}, {&call.out, 1}, groups.grid, groups.group,
+                  std::array{call.y_step, param, groups.count}, lanes.constants(call));
       return;
     }
-    const Pieces pieces(call, rows, kWeakSoftmaxGroups / rows.count);
+    const Pieces pieces(call, rows, kMostWeakSoftmaxPieces);
     const Lanes lanes(call, rows, pieces.each);
     const auto groups = lanes.groups(rows, pieces.count);
     call.launch(array::weak_softmax_pieces_kernel(), {&call.in, 1}, pieces.results, groups.grid,
-                groups.group, std::array{count, pieces.length, groups.count},
-                lanes.constants(call));
+                groups.group, std::array{pieces.length, groups.count}, lanes.constants(call));
     call.launch(array::weak_softmax_join_kernel(), pieces.inputs(call), {&call.out, 1}, groups.grid,
-                groups.group, std::array{call.y_step, count, pieces.length, groups.count},
+                groups.group, std::array{call.y_step, pieces.length, groups.count},
                 lanes.constants(call));
   }
 

@@ -18,10 +18,15 @@ const Kernel& softmax_columns_kernel();
 const Kernel& softmax_pieces_kernel();
 const Kernel& softmax_join_kernel();
 // Of many weak threads LANES, a constant, have what a strong thread has, in packs of VECTOR
-// elements, PACKS at a time (see weak_groups() for groups). More constants: DENSE, elements lie
-// side by side in x and y; EVEN, all rows are equally far apart in x. Params beside "y_step":
-// "rows" and "piece_length". For columns there is the constant HEIGHT instead, the simdgroups of a
-// threadgroup.
+// elements (see weak_groups() for groups). More constants: DENSE, elements lie side by side in x
+// and y; EVEN, all rows are equally far apart in x; X, the type of x; POWERS, that is A, and powers
+// take the place of elements in registers (beside threadgroup memory there are too few of those).
+// Short rows: up to 32 LANES have a row, PACKS packs each; the param "rows".
+// Other rows and pieces have a threadgroup each, and the param "piece_length". Of a row each thread
+// has PACKS packs in registers and KEPT packs in threadgroup memory; AGAIN: there are more, which
+// are read twice. GROUPS: threadgroups for which a multiprocessor should have registers.
+// For columns there is the constant HEIGHT instead, the simdgroups of a threadgroup.
+const Kernel& weak_softmax_short_rows_kernel();
 const Kernel& weak_softmax_rows_kernel();
 const Kernel& weak_softmax_columns_kernel();
 const Kernel& weak_softmax_pieces_kernel();

@@ -19,7 +19,7 @@ namespace {
 using numeric::array_of;
 using numeric::values_of;
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kDoubleInfinity = std::numeric_limits<double>::infinity();
 
 // Small whole numbers, which every dtype has: sums of them are exact.
 std::vector<double> small_numbers(int64_t count, int64_t salt = 0) {
@@ -74,7 +74,7 @@ TEST(StrongBodies, floats_and_integers_round_to_the_nearest_half_and_of_two_to_t
   EXPECT_EQ(values_of(astype(Array({1 + 0x1p-11 + 0x1p-40, 1 + 0x1p-11}, {2}), float16)),
             (std::vector<double>{1 + 0x1p-10, 1}));
   EXPECT_EQ(values_of(astype(Array({2049, 2051, 65519, 65520, -(1 << 24) - 1}, {5}), float16)),
-            (std::vector<double>{2048, 2052, 65504, kInfinity, -kInfinity}));
+            (std::vector<double>{2048, 2052, 65504, kDoubleInfinity, -kDoubleInfinity}));
 }
 
 TEST(StrongBodies, halves_of_any_number_at_any_place_are_added) {
@@ -215,7 +215,7 @@ TEST(StrongBodies, exponentials_are_right_from_the_least_subnormal_to_the_larges
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   const std::vector<double> special = values_of(exp(Array({nan, inf, -inf, -nan}, {4})));
-  expect_same_numbers(special, {NAN, kInfinity, 0, NAN}, "special");
+  expect_same_numbers(special, {NAN, kDoubleInfinity, 0, NAN}, "special");
 }
 
 TEST(StrongBodies, softmax_of_halves_with_rows_of_any_length_adds_up_to_one) {

@@ -56,6 +56,7 @@ const std::vector<std::string> kWeakKernels{"copy_rows_weak",
                                             "attention_weak",
                                             "attention_weights_weak",
                                             "softmax_weak",
+                                            "softmax_short_weak",
                                             "softmax_columns_weak",
                                             "softmax_pieces_weak",
                                             "softmax_join_weak",
@@ -70,7 +71,6 @@ const std::vector<std::string> kWeakKernels{"copy_rows_weak",
                                             "scatter_sorted_weak",
                                             "quantized_matmul_weak",
                                             "quantized_matmul_columns_weak",
-                                            "quantized_matmul_few_weak",
                                             "quantized_matmul_tiles_weak"};
 
 // Results on the device, which every kernel of an operation with two bodies takes part in.
@@ -104,6 +104,7 @@ std::vector<Array> results_of_two_bodies(const Device& device, Dtype dtype) {
           fast::scaled_dot_product_attention(few, many, many, 1, {.array = allowed}),
           fast::scaled_dot_product_attention(many, many, many, 1, {.causal = true}),
           softmax(x, 1),
+          softmax(filled({2, 5000}), 1),
           softmax(x, 0),
           softmax(lines, 1),
           matmul(x, transpose(x)),

@@ -101,18 +101,65 @@ T joined_in_group(T v, threadgroup T* meeting, uint t, F of) {
 }
 )";
 
-// For the header: several elements that lie side by side, moved at once where memory is aligned for
-// that. The address itself is asked, since memory of others begins anywhere; neighbouring threads
-// get the same answer.
+// For the header: simdgroups of which all threads are there.
+inline constexpr const char* kWholeText = R"(
+// simd_shuffle_xor() of such a one: one instruction for 32 bits.
+template <class T> inline T from_beside(T v, uint distance) {
+#ifdef __CUDACC__
+  if constexpr (sizeof(T) == 4 || sizeof(T) == 8) {
+    return __shfl_xor_sync(0xffffffffu, v, int(distance));
+  }
+#endif
+  return simd_shuffle_xor(v, distance);
+}
+)";
+// For the header: pairs of halves in a word.
+inline constexpr const char* kPairsText = R"(
+// PAIRS: there are instructions for two halves at once, which lie in a word.
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800 && HALF
+#define PAIRS
+// The larger ones; NaN only of two of them, or of one.
+inline uint larger_pair(uint a, uint b) {
+  uint v;
+  asm("max.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+inline uint larger_pair_or_nan(uint a, uint b) {
+  uint v;
+  asm("max.NaN.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+inline uint smaller_pair_or_nan(uint a, uint b) {
+  uint v;
+  asm("min.NaN.f16x2 %0, %1, %2;" : "=r"(v) : "r"(a), "r"(b));
+  return v;
+}
+inline float low_of(uint pair) { return float(as_type<half>(ushort(pair))); }
+inline float high_of(uint pair) { return float(as_type<half>(ushort(pair >> 16))); }
+// Of all pairs of a pack.
+template <class P, class F> inline uint joined_pairs(const thread P& pack, F of) {
+  uint v[sizeof(P) / 4];
+  __builtin_memcpy(v, &pack, sizeof(P));
+  for (int width = int(sizeof(P) / 8); width > 0; width /= 2) {
+    for (int j = 0; j < width; ++j) v[j] = of(v[j], v[j + width]);
+  }
+  return v[0];
+}
+#endif
+)";
+
+// For the header: several elements that lie side by side, moved at once, or 16 bytes at a time,
+// where memory is aligned for that. The address itself is asked, since memory of others begins
+// anywhere; neighbouring threads get the same answer.
 inline constexpr const char* kPackText = R"(
-template <class T, int N> struct alignas(sizeof(T) * N) Pack { T at[N]; };
+template <class T, int N> struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack { T at[N]; };
 template <class T> struct Plain { using type = T; };
 template <class T> struct Plain<const T> { using type = T; };
 template <class T> struct Plain<T&> : Plain<T> {};
 template <class P> using ElementOf = typename Plain<decltype(*P())>::type;
 template <int N, class P> inline bool is_aligned(P at) {
   const device ElementOf<P>* p = at;
-  return (reinterpret_cast<ulong>(p) & (sizeof(*p) * N - 1)) == 0;
+  return (reinterpret_cast<ulong>(p) & (alignof(Pack<ElementOf<P>, N>) - 1)) == 0;
 }
 template <int N, class P> inline Pack<ElementOf<P>, N> load_pack(P at) {
   const device ElementOf<P>* p = at;
