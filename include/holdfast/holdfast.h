@@ -3,6 +3,7 @@
 // All of Holdfast: lazy arrays, kernels written as text, and the runtime below them. Link
 // holdfast::holdfast.
 #include <holdfast/array.h>
+#include <holdfast/compile.h>
 #include <holdfast/creation.h>
 #include <holdfast/device.h>
 #include <holdfast/dlpack.h>

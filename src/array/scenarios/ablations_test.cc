@@ -1,16 +1,9 @@
 // Safeties of the array layer taken away, and what shows that they are missing.
 
-#include "holdfast/base/ablation.h"
-
-#include <fmt/format.h>
-#include <gmock/gmock.h>
-
-#include <algorithm>
 #include <array>
 
+#include "holdfast/array/scenarios/ablation_case_test.h"
 #include "holdfast/array/scenarios/array_rig_test.h"
-#include "holdfast/base/sanitizers.h"
-#include "holdfast/simulation/explore.h"
 
 namespace holdfast {
 namespace {
@@ -81,10 +74,6 @@ void an_array_given_away_and_kept(testing::World& world) {
   if (y.to_vector<float>() != std::vector<float>{2, 4, 6, 8}) world.fail("the result is wrong");
 }
 
-struct KillingScenario {
-  const char* name;
-  void (*body)(testing::World&);
-};
 constexpr KillingScenario kScratch{"nine_operations_with_scratch", nine_operations_with_scratch};
 constexpr KillingScenario kGiven{"an_array_given_away_and_kept", an_array_given_away_and_kept};
 
@@ -93,58 +82,21 @@ ARRAY_SCENARIO(an_array_given_away_and_kept) { kGiven.body(world); }
 
 #ifdef HOLDFAST_ABLATIONS
 
-struct AblationCase {
-  Ablation ablation;
-  const char* stands_for;
-  KillingScenario scenario;  // the one that kills it
-  const char* says;          // part of what it then says
-};
 constexpr std::array kCases{
     AblationCase{Ablation::scratch_not_held,
                  "mlx PR 3462: nine operations that forgot their temporaries", kScratch, "scratch"},
     AblationCase{Ablation::donated_while_seen, "mlx#3630: memory donated under a reader", kGiven,
                  "an array that somebody keeps was overwritten"},
 };
-static_assert(kCases.size() == static_cast<size_t>(kFirstGraphAblation) -
+static_assert(kCases.size() == static_cast<size_t>(kFirstCompileAblation) -
                                    static_cast<size_t>(kFirstArrayAblation),
               "every ablation of arrays has a scenario that kills it");
 
-void PrintTo(const AblationCase& ablation, std::ostream* out) {
-  *out << ablation_token(ablation.ablation);
-}
-
 class ArrayAblation : public ::testing::TestWithParam<AblationCase> {};
 
-TEST_P(ArrayAblation, is_killed_by_its_scenario_every_time) {
-  if (has_sanitizer())
-    GTEST_SKIP() << "what is missing is then the sanitizer's to report, and ends the process";
-  const AblationCase& ablation = GetParam();
-  const auto explore = [&] {
-    const ScopedAblation off(ablation.ablation);
-    return simulation::explore(testing::as_program(ablation.scenario.body), {1, 2000},
-                               [](uint64_t) { return std::vector<std::string>(); });
-  };
-  const simulation::Exploration first = explore();
-  ASSERT_TRUE(first.finding) << ablation.scenario.name << " does not notice, in " << first.schedules
-                             << " schedules";
-  EXPECT_THAT(first.finding->result.failure, ::testing::HasSubstr(ablation.says));
-  EXPECT_TRUE(first.finding->repeats);
-  const simulation::Exploration second = explore();
-  ASSERT_TRUE(second.finding);
-  EXPECT_EQ(first.finding->result.outcome.digest, second.finding->result.outcome.digest);
+TEST_P(ArrayAblation, is_killed_by_its_scenario_every_time) { expect_killed(GetParam()); }
 
-  std::string sentence = first.finding->result.failure;
-  std::ranges::replace(sentence, '\n', ' ');
-  fmt::print("{}\n  stands for  {}\n  killed by   {}, schedules needed: {}\n  it says     {}\n\n",
-             ablation_token(ablation.ablation), ablation.stands_for, ablation.scenario.name,
-             first.schedules, sentence);
-}
-
-INSTANTIATE_TEST_SUITE_P(Arrays, ArrayAblation, ::testing::ValuesIn(kCases), [](const auto& test) {
-  std::string name(ablation_token(test.param.ablation));
-  std::ranges::replace(name, '-', '_');
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Arrays, ArrayAblation, ::testing::ValuesIn(kCases), name_of_case);
 
 #endif
 

@@ -2,8 +2,10 @@
 // evaluated at once. Layer two used to compute with the weights of layer one.
 
 #include <cmath>
+#include <functional>
 
 #include "holdfast/array/scenarios/interlude_test.h"
+#include "holdfast/compile.h"
 
 namespace holdfast {
 namespace {
@@ -139,15 +141,25 @@ std::vector<double> layer_values(const Array& array) {
   return {values.begin(), values.end()};
 }
 
-// The whole chain in one evaluation, its weights dropped before. Each layer is compared with what
-// its own weights make of the layer before it.
-void check_layers(std::vector<Bound> bound, const std::vector<Weights>& weights,
-                  const std::vector<Kernel>& kernels) {
-  std::vector<Array> layers{half_array(numbers(99, kCells, 1), {kWidth}, "x")};
-  for (size_t l = 0; l < weights.size(); ++l) {
+// x, and what each layer makes of the one before it.
+using Chain = std::function<std::vector<Array>(const Array&, const std::vector<Bound>&)>;
+
+std::vector<Array> chain_of(const std::vector<Kernel>& kernels, const Array& x,
+                            const std::vector<Bound>& bound) {
+  std::vector<Array> layers{x};
+  for (size_t l = 0; l < bound.size(); ++l) {
     layers.push_back(
         call(kernels[l % kernels.size()], layers.back(), bound[l], static_cast<int64_t>(l)));
   }
+  return layers;
+}
+
+// The whole chain in one evaluation, its weights dropped before. Each layer is compared with what
+// its own weights make of the layer before it.
+void check_layers(std::vector<Bound> bound, const std::vector<Weights>& weights,
+                  const std::vector<Kernel>& kernels, const Chain& chain = {}) {
+  const Array first = half_array(numbers(99, kCells, 1), {kWidth}, "x");
+  std::vector<Array> layers = chain ? chain(first, bound) : chain_of(kernels, first, bound);
   bound.clear();
   async_eval(layers);
   std::vector<double> x = layer_values(layers[0]);
@@ -200,6 +212,27 @@ ARRAY_SCENARIO(mlx_3263_two_sources_under_one_name_in_one_graph) {
   if (world.has_faults()) return;
   EXPECT_EQ(rig.stats().kernels.compiles, 2U);
   EXPECT_EQ(rig.stats().kernels.variants, 2U);
+}
+
+// Compiled: the weights are arguments that lie anywhere, or constants of the program.
+ARRAY_SCENARIO(mlx_3263_compiled_layers_compute_with_their_own_weights) {
+  ArrayRig rig(world);
+  const std::vector<Weights> weights = make_weights();
+  const std::vector<Kernel> kernels{fused_layer(""), fused_layer("-")};
+  const auto f = compile(
+      [&](const Array& x, const std::vector<Bound>& bound) { return chain_of(kernels, x, bound); });
+  check_layers(slices(weights, 0), weights, kernels, f);
+  check_layers(separate(weights), weights, kernels, f);
+  const auto with_constants = compile(
+      [&, bound = separate(weights)](const Array& x) { return chain_of(kernels, x, bound); });
+  for (int round = 0; round < 2; ++round) {
+    check_layers({}, weights, kernels,
+                 [&](const Array& x, const std::vector<Bound>&) { return with_constants(x); });
+  }
+  if (world.has_faults()) return;
+  EXPECT_EQ(rig.stats().kernels.compiles, 2U);
+  EXPECT_EQ(rig.stats().replays, 4U);
+  EXPECT_EQ(rig.stats().functions_traced, 3U);
 }
 
 // Nobody keeps the layers between, so their memory goes round while the list is recorded.

@@ -43,10 +43,12 @@ class Children {
     while (fgets(buffer.data(), buffer.size(), child) != nullptr) text += buffer.data();
     return text + fmt::format("status {}", pclose(child));
   }
+  // Without what a driver of Vulkan keeps for itself.
   std::vector<fs::path> files() const {
     std::vector<fs::path> found;
     for (const auto& entry : fs::recursive_directory_iterator(folder_.path())) {
-      if (entry.is_regular_file()) found.push_back(entry.path());
+      const bool of_driver = entry.path().extension() == ".pipelines";
+      if (entry.is_regular_file() && !of_driver) found.push_back(entry.path());
     }
     return found;
   }

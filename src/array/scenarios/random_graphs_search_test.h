@@ -171,6 +171,7 @@ struct Effort {
   uint64_t schedules = kSchedules;
   bool threads = true;
   Weights weights = all_verbs();
+  bool compiles = false;
   int shrinks = 400;  // that are tried
 };
 
@@ -271,7 +272,8 @@ inline Verdict check(const Effort& effort) {
   Verdict verdict;
   for (uint64_t i = 0; i < effort.programs; ++i) {
     const uint64_t seed = effort.seed + i;
-    const Program program = any_program(seed, effort.weights);
+    Program program = any_program(seed, effort.weights);
+    program.compiles = effort.compiles;
     ++verdict.tally.programs;
     verdict.tally.steps += step_count(program);
     const std::string failure = fault_of(program, effort, verdict.tally);

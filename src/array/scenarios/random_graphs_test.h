@@ -119,6 +119,7 @@ struct Program {
   bool host_visible = true;  // whether the host reaches device memory
   bool tight = false;        // budgets so small that they are used up all the time
   bool reaper = false;
+  bool compiles = false;   // every node is built by a compiled function
   unsigned commands = 64;  // SubmitLimits
   uint64_t seed = 1;       // of its first schedule
   std::vector<Op> ops;
@@ -213,10 +214,11 @@ inline std::string source_of(const Op& op) {
 }
 inline std::string source_of(const Program& program) {
   std::string text = fmt::format(
-      "{{.queues = {}, .streams = {}, .host_visible = {}, .tight = {}, .reaper = {}, .commands = "
-      "{}, .seed = {}, .ops = {{\n",
+      "{{.queues = {}, .streams = {}, .host_visible = {}, .tight = {}, .reaper = {}, .compiles = "
+      "{}, "
+      ".commands = {}, .seed = {}, .ops = {{\n",
       program.queues, program.streams, program.host_visible, program.tight, program.reaper,
-      program.commands, program.seed);
+      program.compiles, program.commands, program.seed);
   for (const Op& op : program.ops) text += "    " + source_of(op) + ",\n";
   return text + "}}\n";
 }
