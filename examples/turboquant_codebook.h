@@ -135,8 +135,8 @@ inline std::vector<uint32_t> packed(const std::vector<uint32_t>& codes, int bits
 
 // How keys, or values, are compressed.
 struct Quantizer {
-  Quantizer(int64_t depth, int bits, std::vector<float> random_signs)
-      : bits(bits), codebook(make_codebook(depth, bits)), signs(std::move(random_signs)) {}
+  Quantizer(int64_t depth, int code_bits, std::vector<float> random_signs)
+      : bits(code_bits), codebook(make_codebook(depth, bits)), signs(std::move(random_signs)) {}
 
   struct Row {
     double norm = 0;

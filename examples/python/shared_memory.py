@@ -4,6 +4,7 @@
 import holdfast as hf
 import numpy as np
 
+hf.set_default_device("cpu")  # NumPy reaches no other memory
 x = hf.arange(12, dtype=hf.float32).reshape(3, 4) * 2
 view = np.asarray(x)
 del x

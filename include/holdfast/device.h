@@ -124,7 +124,8 @@ class Device {
 };
 
 // The process's one device of that name, opened on first use: "cpu", "vulkan:0",
-// "validate(adversary(cpu,seed=7))". For an unknown name, the error lists the names that exist.
+// "validate(adversary(cpu,seed=7))"; the same by all of its names, as "cuda" and "cuda:0". For an
+// unknown name, the error lists the names that exist.
 Device device(std::string_view name);
 // The device that HOLDFAST_DEVICE names; otherwise the first GPU for which kernels can be compiled
 // here (through CUDA, else through Vulkan), else the CPU, which is always there. Opened on first

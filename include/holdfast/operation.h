@@ -11,6 +11,7 @@
 #include "holdfast/kernel.h"
 
 namespace holdfast::array {
+class CompiledCall;
 class MatrixLibrary;
 class NodeRecorder;
 class Transfer;
@@ -67,6 +68,7 @@ class Operand {
 
  private:
   friend class Encoder;
+  friend class array::CompiledCall;
   friend class array::NodeRecorder;
   Operand();
   Ref<hal::Allocation> memory_;  // null while only collecting the kernels to compile
@@ -113,6 +115,9 @@ class Encoder {
   // memory, a threadgroup that is empty or larger than the device allows, an output that shares
   // bytes with another argument, names that the kernel does not know, and negative strides.
   void launch(const Kernel& kernel, const Launch& launch);
+  // The same for an operation that records nothing else; it costs less. Call it once, last: after
+  // all_outputs(), take() and whatever else may raise.
+  void launch_alone(const Kernel& kernel, const Launch& launch);
   // Both operands must be row-contiguous and of the same size in bytes, and must not overlap.
   void copy(const Operand& from, const Operand& to);
   // Sets every byte of a row-contiguous operand.
@@ -130,6 +135,7 @@ class Encoder {
   const DeviceInfo& device() const noexcept;
 
  private:
+  friend class array::CompiledCall;
   friend class array::MatrixLibrary;
   friend class array::NodeRecorder;
   friend class array::Transfer;

@@ -24,6 +24,11 @@ struct Stats {
   uint64_t donated = 0;        // inputs whose memory became an output's
   uint64_t hidden_copies = 0;  // made because a kernel wanted another layout, or memory of its own
   uint64_t early_submits = 0;  // while an evaluation was still recording
+  // Of compiled functions: signatures traced, calls recorded as replays, and calls that ran
+  // uncompiled.
+  uint64_t functions_traced = 0;
+  uint64_t replays = 0;
+  uint64_t calls_not_compiled = 0;
 
   Bytes active_memory() const noexcept { return runtime.memory.live; }
   Bytes peak_memory() const noexcept { return runtime.memory.live_peak; }

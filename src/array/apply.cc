@@ -58,9 +58,16 @@ Ref<StreamState> stream_for(std::span<const Array> inputs, const On& on) {
   return of_inputs != nullptr ? of_inputs->home() : default_device().home().ref();
 }
 
-std::vector<Array> apply(Ref<const Operation> operation, NodeInputs inputs,
+std::vector<Array> apply(Ref<const Operation> operation, NodeInputs&& inputs,
                          std::span<const OutputType> outputs, Ref<StreamState> stream,
-                         std::string label) {
+                         std::string&& label) {
+  if (outputs.size() == 1) {
+    std::vector<Array> result;
+    result.reserve(1);
+    result.emplace_back(Node::make_one(std::move(operation), std::move(inputs), outputs[0],
+                                       std::move(stream), std::move(label)));
+    return result;
+  }
   const Ref<Node> node = Node::make(std::move(operation), std::move(inputs), outputs,
                                     std::move(stream), std::move(label));
   std::vector<Array> results;
@@ -69,12 +76,11 @@ std::vector<Array> apply(Ref<const Operation> operation, NodeInputs inputs,
   return results;
 }
 
-Array apply(Ref<const Operation> operation, NodeInputs inputs, const OutputType& output,
+Array apply(Ref<const Operation> operation, NodeInputs&& inputs, const OutputType& output,
             const On& on) {
   Ref<StreamState> stream = stream_for({inputs.data(), inputs.size()}, on);
   return Array(
-      Node::make(std::move(operation), std::move(inputs), {&output, 1}, std::move(stream), {})
-          ->first_user(0));
+      Node::make_one(std::move(operation), std::move(inputs), output, std::move(stream), {}));
 }
 
 namespace {

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <filesystem>
@@ -80,16 +81,20 @@ std::string find_best() {
   return "cpu";
 }
 
-// Opens with no lock held; whoever comes first stays.
+// Opens with no lock held; whoever comes first stays. A device that was opened by another of its
+// names ("cuda", "cuda:0") is that one.
 Device find_or_open(std::string_view name) {
   {
     const auto open = registry().lock();
     const auto found = open->open.find(name);
     if (found != open->open.end()) return found->second;
   }
-  Device made = open_device(name);
+  const Device made = open_device(name);  // goes with no lock held
   const auto open = registry().lock();
-  return open->open.try_emplace(std::string(name), made).first->second;
+  const auto same = std::ranges::find_if(
+      open->open, [&](const auto& opened) { return opened.second.name() == made.name(); });
+  const Device& kept = same != open->open.end() ? same->second : made;
+  return open->open.try_emplace(std::string(name), kept).first->second;
 }
 
 }  // namespace
@@ -128,6 +133,9 @@ Stats Device::stats() const {
   stats.donated = state.donated.load(std::memory_order_relaxed);
   stats.hidden_copies = state.hidden_copies.load(std::memory_order_relaxed);
   stats.early_submits = state.early_submits.load(std::memory_order_relaxed);
+  stats.functions_traced = state.functions_traced.load(std::memory_order_relaxed);
+  stats.replays = state.replays.load(std::memory_order_relaxed);
+  stats.calls_not_compiled = state.calls_not_compiled.load(std::memory_order_relaxed);
   return stats;
 }
 

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cstring>
 #include <optional>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "holdfast/array/apply.h"
@@ -12,6 +14,7 @@
 #include "holdfast/array/layouts.h"
 #include "holdfast/array/stream_state.h"
 #include "holdfast/host_view.h"
+#include "holdfast/native.h"
 #include "holdfast/views.h"
 
 namespace holdfast {
@@ -50,16 +53,27 @@ Dtype dtype_of(const dl::DataType& type) {
                   type.code, type.bits, type.lanes));
 }
 
-// What an exported tensor keeps.
+// Elements as a consumer gets them, and what keeps them.
+struct ShownElements {
+  std::variant<HostView, NativeView> keep;
+  dl::Device device;
+  void* data;
+  Dtype dtype;
+  Shape shape;
+  Strides strides;
+  bool copied;
+};
+
 template <typename Managed>
 struct ExportedTensor {
-  explicit ExportedTensor(HostView shown) : view(std::move(shown)) {
-    for (const int64_t n : view.shape()) shape.push_back(n);
-    for (const int64_t n : view.strides()) strides.push_back(n);
-    managed.tensor = {.data = const_cast<std::byte*>(view.data()),
-                      .device = {dl::kCpu, 0},
+  explicit ExportedTensor(ShownElements shown)
+      : elements(std::move(shown)),
+        shape(elements.shape.begin(), elements.shape.end()),
+        strides(elements.strides.begin(), elements.strides.end()) {
+    managed.tensor = {.data = elements.data,
+                      .device = elements.device,
                       .ndim = static_cast<int32_t>(shape.size()),
-                      .dtype = dlpack_type(view.dtype()),
+                      .dtype = dlpack_type(elements.dtype),
                       .shape = shape.data(),
                       .strides = strides.data(),
                       .byte_offset = 0};
@@ -68,35 +82,71 @@ struct ExportedTensor {
       const std::unique_ptr<ExportedTensor> done(static_cast<ExportedTensor*>(m->context));
     };
   }
-  HostView view;
+  ShownElements elements;
   std::vector<int64_t> shape;
   std::vector<int64_t> strides;
   Managed managed{};
 };
 
-template <typename Managed>
-std::unique_ptr<ExportedTensor<Managed>> exported(const Array& array, Copying copying,
-                                                  const WaitLimit& limit) {
-  auto made = std::make_unique<ExportedTensor<Managed>>(
-      HostView(copying == Copying::always ? copy(array) : array, limit));
-  if (copying == Copying::never && made->view.copied()) {
+DlpackTensor exported(ShownElements elements) {
+  auto made = std::make_unique<ExportedTensor<dl::ManagedTensor>>(std::move(elements));
+  return DlpackTensor(reinterpret_cast<DLManagedTensor*>(&made.release()->managed));
+}
+
+DlpackTensorVersioned exported_versioned(ShownElements elements) {
+  auto made = std::make_unique<ExportedTensor<dl::ManagedTensorVersioned>>(std::move(elements));
+  made->managed.version = dl::kVersion;
+  made->managed.flags = made->elements.copied ? dl::kCopied : dl::kReadOnly;
+  return DlpackTensorVersioned(
+      reinterpret_cast<DLManagedTensorVersioned*>(&made.release()->managed));
+}
+
+ShownElements on_host(const Array& array, Copying copying, const WaitLimit& limit) {
+  HostView view(copying == Copying::always ? copy(array) : array, limit);
+  if (copying == Copying::never && view.copied()) {
     throw UsageError(
         fmt::format("to_dlpack: the host cannot reach the memory of device '{}' without a copy; "
                     "allow one, or move the array to the CPU",
                     array.device().name()));
   }
-  return made;
+  const bool own = copying == Copying::always || view.copied();
+  auto* const data = const_cast<std::byte*>(view.data());
+  const Dtype dtype = view.dtype();
+  const Shape shape = view.shape();
+  const Strides strides = view.strides();
+  return {std::move(view), {dl::kCpu, 0}, data, dtype, shape, strides, own};
+}
+
+ShownElements on_gpu(const Array& array, void* reader, Copying copying) {
+  const int32_t id = driver_ordinal(array.device());
+  if (id < 0) {
+    throw UnsupportedError(
+        fmt::format("to_dlpack_on_gpu: device '{}' is no NVIDIA GPU; export the array to the host",
+                    array.device().name()));
+  }
+  const bool own = copying == Copying::always;
+  const Array shown = own ? copy(array) : array;
+  NativeView view = reader == nullptr ? NativeView::unordered(shown) : NativeView(shown, reader);
+  // The thread that drops the tensor may have another default stream; the legacy one waits for all.
+  if (reader == nullptr || reader == dl::kPerThreadStream) {
+    view.set_last_reader(dl::kLegacyStream);
+  }
+  auto* const data = reinterpret_cast<void*>(view.address());  // NOLINT(performance-no-int-to-ptr)
+  const Dtype dtype = shown.dtype();
+  const Shape shape = shown.shape();
+  const Strides strides = shown.strides();
+  return {std::move(view), {dl::kCuda, id}, data, dtype, shape, strides, own};
 }
 
 // A tensor that an array is made of.
 struct TakenTensor {
   std::function<void()> drop;
   DropTensor through;
-  bool taken = false;   // otherwise it is still its owner's
-  bool shared = false;  // an array uses its memory
+  std::atomic<bool> taken{false};  // otherwise it is still its owner's
+  bool shared = false;             // an array uses its memory
 
   void done() {
-    if (!std::exchange(taken, false)) return;
+    if (!taken.exchange(false)) return;
     if (through) {
       through(std::move(drop));
     } else {
@@ -128,35 +178,72 @@ Array copied(const std::byte* data, Dtype dtype, const Layout& layout, const On&
   return {dtype, layout.shape, rows, {}, on};
 }
 
-// None if the memory is not fit for it: elements that are not aligned or that lie too far apart, or
-// a device that the host shares no memory with.
-std::optional<Array> shared(const std::byte* data, Dtype dtype, Layout layout,
-                            const std::shared_ptr<TakenTensor>& taken, const On& on) {
+// A layout whose strides may be negative, as seen from the first element in memory that it reaches.
+struct FromFirst {
+  Layout layout;
+  int64_t first = 0;  // from the element (0, ..., 0)
+  int64_t count = 0;  // none if elements lie too far apart for an array
+};
+FromFirst from_first(Layout layout) {
   const array::Reach reach = array::reach(layout);
-  const uint64_t size = size_of(dtype).value;
-  if (reinterpret_cast<uintptr_t>(data) % size != 0) return {};
   if (reach.first <= -kMaxLength || reach.last >= kMaxLength + reach.first) return {};
-  if (!array::stream_for({}, on)->device().info.device_memory_host_visible) return {};
   for (size_t i = 0; i < layout.shape.size(); ++i) {
     // An array's layout has no negative stride on an axis of length one.
     if (layout.shape[i] == 1 && layout.strides[i] < 0) layout.strides[i] = 0;
   }
   layout.offset = -reach.first;
-  auto* const first =
-      const_cast<std::byte*>(data) + reach.first * static_cast<std::ptrdiff_t>(size);
+  return {layout, reach.first, reach.last - reach.first + 1};
+}
+
+// None if the memory is not fit for it: elements that are not aligned or that lie too far apart, or
+// a device that the host shares no memory with.
+std::optional<Array> shared(const std::byte* data, Dtype dtype, const Layout& layout,
+                            const std::shared_ptr<TakenTensor>& taken, const On& on) {
+  const uint64_t size = size_of(dtype).value;
+  const FromFirst seen = from_first(layout);
+  if (seen.count == 0 || reinterpret_cast<uintptr_t>(data) % size != 0) return {};
+  if (!array::stream_for({}, on)->device().info.device_memory_host_visible) return {};
+  auto* const first = const_cast<std::byte*>(data) + seen.first * static_cast<std::ptrdiff_t>(size);
   const Array whole = from_external(
-      first, dtype, Shape{reach.last - reach.first + 1}, [taken] { taken->done(); }, {}, on);
-  Array made = whole.with_layout(layout);
+      first, dtype, Shape{seen.count}, [taken] { taken->done(); }, {}, on);
+  Array made = whole.with_layout(seen.layout);
+  taken->shared = true;
+  return made;
+}
+
+Array shared_on_gpu(const std::byte* data, Dtype dtype, const Layout& layout,
+                    const std::shared_ptr<TakenTensor>& taken, Copying copying,
+                    const Device& device) {
+  const FromFirst seen = from_first(layout);
+  if (seen.count == 0) {
+    throw UsageError(
+        fmt::format("from_dlpack: elements of shape {} with strides {} lie too far apart for an "
+                    "array; have the producer copy them into rows",
+                    to_string(layout.shape), to_string(layout.strides)));
+  }
+  const uint64_t first =
+      reinterpret_cast<uint64_t>(data) + static_cast<uint64_t>(seen.first) * size_of(dtype).value;
+  const Array whole = from_native(
+      first, dtype, Shape{seen.count}, native_stream(device), [taken] { taken->done(); }, {},
+      device);
+  Array made = whole.with_layout(seen.layout);
+  if (copying == Copying::always) {
+    // Without a limit: once this ends, however it ends, nothing reads the tensor's memory.
+    Array own = copy(made);
+    own.eval();
+    return own;
+  }
   taken->shared = true;
   return made;
 }
 
 Array imported(const dl::Tensor& tensor, const std::shared_ptr<TakenTensor>& taken, Copying copying,
                const On& on) {
-  if (tensor.device.type != dl::kCpu && tensor.device.type != dl::kCudaHost) {
+  const bool on_a_gpu = tensor.device.type == dl::kCuda;
+  if (!on_a_gpu && tensor.device.type != dl::kCpu && tensor.device.type != dl::kCudaHost) {
     throw UsageError(
         fmt::format("from_dlpack: the tensor lies in memory of the device type {}; only memory of "
-                    "the host can be imported, so copy it there first",
+                    "the host and of CUDA devices can be imported, so copy it there first",
                     tensor.device.type));
   }
   const Dtype dtype = dtype_of(tensor.dtype);
@@ -169,7 +256,8 @@ Array imported(const dl::Tensor& tensor, const std::shared_ptr<TakenTensor>& tak
     throw UsageError("from_dlpack: the tensor has axes and no shape");
   }
   const Shape shape(std::span<const int64_t>(tensor.shape, ndim));
-  if (elements(shape) == 0) return {dtype, shape, {}, {}, on};
+  const On where = on_a_gpu ? On(gpu_of_dlpack(tensor.device.id, on)) : on;
+  if (elements(shape) == 0) return {dtype, shape, {}, {}, where};
   if (tensor.data == nullptr) throw UsageError("from_dlpack: the tensor has elements and no data");
   Layout layout = Layout::row_contiguous(shape);
   if (tensor.strides != nullptr) {
@@ -184,6 +272,9 @@ Array imported(const dl::Tensor& tensor, const std::shared_ptr<TakenTensor>& tak
                     to_string(shape), to_string(layout.strides)));
   }
   const auto* data = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
+  if (on_a_gpu) {
+    return shared_on_gpu(data, dtype, layout, taken, copying, Stream(where.state()).device());
+  }
   if (copying == Copying::always) return copied(data, dtype, layout, on);
   try {
     if (auto made = shared(data, dtype, layout, taken, on)) return *std::move(made);
@@ -210,6 +301,10 @@ Array take_over(Given& given, Copying copying, const On& on, DropTensor drop) {
   return made;
 }
 
+int32_t gpu_number_of(const dl::Tensor& tensor) {
+  return tensor.device.type == dl::kCuda ? tensor.device.id : -1;
+}
+
 template <typename Tensor>
 void check_given(const Tensor& tensor) {
   if (!tensor) throw UsageError("from_dlpack: there is no tensor (null)");
@@ -225,18 +320,41 @@ void DlpackDeleter::operator()(DLManagedTensorVersioned* tensor) const noexcept 
 }
 
 DlpackTensor to_dlpack(const Array& array, Copying copying, const WaitLimit& limit) {
-  auto made = exported<dl::ManagedTensor>(array, copying, limit);
-  return DlpackTensor(reinterpret_cast<DLManagedTensor*>(&made.release()->managed));
+  return exported(on_host(array, copying, limit));
 }
-
 DlpackTensorVersioned to_dlpack_versioned(const Array& array, Copying copying,
                                           const WaitLimit& limit) {
-  auto made = exported<dl::ManagedTensorVersioned>(array, copying, limit);
-  const bool own = copying == Copying::always || made->view.copied();
-  made->managed.version = dl::kVersion;
-  made->managed.flags = own ? dl::kCopied : dl::kReadOnly;
-  return DlpackTensorVersioned(
-      reinterpret_cast<DLManagedTensorVersioned*>(&made.release()->managed));
+  return exported_versioned(on_host(array, copying, limit));
+}
+
+DlpackTensor to_dlpack_on_gpu(const Array& array, void* reader, Copying copying) {
+  return exported(on_gpu(array, reader, copying));
+}
+DlpackTensorVersioned to_dlpack_versioned_on_gpu(const Array& array, void* reader,
+                                                 Copying copying) {
+  return exported_versioned(on_gpu(array, reader, copying));
+}
+
+int32_t gpu_number(const DlpackTensor& tensor) {
+  check_given(tensor);
+  return gpu_number_of(inside(tensor.get())->tensor);
+}
+int32_t gpu_number(const DlpackTensorVersioned& tensor) {
+  check_given(tensor);
+  return gpu_number_of(inside(tensor.get())->tensor);
+}
+
+Device gpu_of_dlpack(int32_t id, const On& on) {
+  const bool asked = static_cast<bool>(on.state());
+  Device device = asked ? Stream(on.state()).device() : default_device();
+  if (driver_ordinal(device) == id) return device;
+  if (asked) {
+    throw UsageError(
+        fmt::format("memory of GPU {} cannot become an array on '{}' directly: import "
+                    "it, then use to()",
+                    id, device.name()));
+  }
+  return holdfast::device(fmt::format("cuda:{}", id));
 }
 
 Array from_dlpack(DlpackTensor&& tensor, Copying copying, const On& on, DropTensor drop) {

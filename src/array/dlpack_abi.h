@@ -10,7 +10,12 @@ struct Device {
   int32_t id;
 };
 inline constexpr int32_t kCpu = 1;
+inline constexpr int32_t kCuda = 2;
 inline constexpr int32_t kCudaHost = 3;  // host memory, too
+
+// CUDA's default streams, as CUstreams.
+inline void* const kLegacyStream = reinterpret_cast<void*>(1);
+inline void* const kPerThreadStream = reinterpret_cast<void*>(2);
 
 struct DataType {
   uint8_t code;

@@ -40,14 +40,19 @@ class Claim {
     node_.give_up_claim();
     node_.stream()->device().claim_ended();
   }
-  Node::Spent recorded() noexcept { return finish(node_.finish_recorded()); }
-  Node::Spent failed(Failure why) noexcept { return finish(node_.finish_failed(std::move(why))); }
+  void recorded(Node::Spent& spent) noexcept {
+    node_.finish_recorded(spent);
+    end();
+  }
+  void failed(Failure why, Node::Spent& spent) noexcept {
+    node_.finish_failed(std::move(why), spent);
+    end();
+  }
 
  private:
-  Node::Spent finish(Node::Spent spent) noexcept {
+  void end() noexcept {
     held_ = false;
     node_.stream()->device().claim_ended();
-    return spent;
   }
   Node& node_;
   bool held_;
@@ -169,18 +174,20 @@ class Evaluation {
     const kernel::Resolver::Scope compiled(resolver_);
     bool out_of_memory_before = false;
     for (;;) {
-      Failure failure;
-      switch (look_at_inputs(node, failure)) {
-        case Inputs::node_is_over: return true;
-        case Inputs::refused: refusals_.insert_or_assign(&node, failure); return false;
-        case Inputs::over: break;
-      }
-      spent_.reserve(spent_.size() + 1);
       Claim claim(node);
       if (!claim) return true;
+      Failure failure;
+      if (const Ref<Node> pending = look_at_inputs(node, failure)) {
+        claim.give_up();
+        if (finish(*pending)) continue;
+        refusals_.insert_or_assign(&node, refusals_.at(pending.get()));
+        return false;
+      }
+      // A finished node must be able to leave what it needed.
+      if (spent_.size() == spent_.capacity()) spent_.reserve(2 * spent_.size() + 8);
       switch (failure ? Attempt::failed : attempt(node, failure)) {
         case Attempt::recorded:
-          spent_.push_back(claim.recorded());
+          claim.recorded(spent_.emplace_back());
           count(node);
           return true;
         case Attempt::lacks_kernels:
@@ -213,35 +220,22 @@ class Evaluation {
 
   void fail(Claim& claim, Node& node, Failure failure) {
     node.stream()->device().nodes_failed.fetch_add(1, std::memory_order_relaxed);
-    spent_.push_back(claim.failed(std::move(failure)));
+    claim.failed(std::move(failure), spent_.emplace_back());
   }
 
-  enum class Inputs : uint8_t { node_is_over, refused, over };
-  // Waits for those that others are recording. `failure` is that of the first input which has one,
-  // or why an input was refused.
-  Inputs look_at_inputs(Node& node, Failure& failure) {
-    for (;;) {
-      Ref<Node> pending;
-      {
-        const Node::Pin pin(node);
-        if (!pin) return Inputs::node_is_over;
-        for (const Array& input : node.inputs()) {
-          Node& maker = input.value()->node();
-          const NodeState state = maker.state();
-          if (state == NodeState::failed) {
-            if (!failure) failure = maker.failure();
-          } else if (state != NodeState::recorded) {
-            pending = Ref<Node>(&maker);
-            break;
-          }
-        }
-      }
-      if (!pending) return Inputs::over;
-      if (!finish(*pending)) {
-        failure = refusals_.at(pending.get());
-        return Inputs::refused;
+  // Of a claimed node: the first input that is not over, if there is one. `failure` is that of the
+  // first input which has one.
+  static Ref<Node> look_at_inputs(const Node& node, Failure& failure) {
+    for (const Array& input : node.inputs()) {
+      Node& maker = input.value()->node();
+      const NodeState state = maker.state();
+      if (state == NodeState::failed) {
+        if (!failure) failure = maker.failure();
+      } else if (state != NodeState::recorded) {
+        return Ref<Node>(&maker);
       }
     }
+    return {};
   }
 
   enum class Attempt : uint8_t { recorded, lacks_kernels, failed };

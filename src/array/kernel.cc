@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "holdfast/array/apply.h"
+#include "holdfast/base/sync/recycled_memory.h"
 #include "holdfast/kernel/launch.h"
 #include "holdfast/kernel/refusals.h"
 
@@ -17,8 +18,8 @@ class KernelOperation final : public Operation {
  public:
   // Takes what recording needs, and no more: the rest is freed while the allocator still has it at
   // hand.
-  KernelOperation(Kernel kernel, KernelCall& call)
-      : kernel_(std::move(kernel)),
+  KernelOperation(const Kernel& kernel, KernelCall& call)
+      : kernel_(kernel),
         grid_(call.grid),
         threadgroup_(call.threadgroup),
         constants_(std::move(call.constants)),
@@ -27,6 +28,11 @@ class KernelOperation final : public Operation {
         ensure_row_contiguous_(
             call.ensure_row_contiguous.value_or(kernel_.definition().ensure_row_contiguous)) {}
 
+  static void* operator new(size_t bytes) { return RecycledMemory<KernelOperation>::take(bytes); }
+  static void operator delete(void* block) noexcept {
+    RecycledMemory<KernelOperation>::give(block);
+  }
+
   std::string_view name() const noexcept override { return kernel_.name(); }
 
   bool takes_inputs() const noexcept override { return !kernel_.definition().in_place.empty(); }
@@ -34,7 +40,7 @@ class KernelOperation final : public Operation {
   void record(Encoder& encoder) const override {
     const kernel::Definition& d = kernel_.definition();
     if (d.in_place.empty() && !init_value_ && takes_as_they_are(encoder.all_inputs())) {
-      launch(encoder, encoder.all_inputs(), encoder.all_outputs(), {});
+      encoder.launch_alone(kernel_, call_of(encoder.all_inputs(), encoder.all_outputs(), {}));
       return;
     }
     boost::container::small_vector<Operand, 4> inputs;
@@ -51,8 +57,9 @@ class KernelOperation final : public Operation {
       outputs.push_back(encoder.output(i));
       if (init_value_) encoder.fill_elements(outputs.back(), *init_value_);
     }
-    launch(encoder, {inputs.data(), inputs.size()}, {outputs.data(), outputs.size()},
-           {in_place.data(), in_place.size()});
+    encoder.launch(kernel_,
+                   call_of({inputs.data(), inputs.size()}, {outputs.data(), outputs.size()},
+                           {in_place.data(), in_place.size()}));
   }
 
  private:
@@ -62,15 +69,15 @@ class KernelOperation final : public Operation {
     });
   }
 
-  void launch(Encoder& encoder, std::span<const Operand> inputs, std::span<const Operand> outputs,
-              std::span<const Operand> in_place) const {
-    encoder.launch(kernel_, {.inputs = inputs,
-                             .outputs = outputs,
-                             .in_place = in_place,
-                             .grid = grid_,
-                             .threadgroup = threadgroup_,
-                             .constants = constants_,
-                             .params = params_});
+  Encoder::Launch call_of(std::span<const Operand> inputs, std::span<const Operand> outputs,
+                          std::span<const Operand> in_place) const {
+    return {.inputs = inputs,
+            .outputs = outputs,
+            .in_place = in_place,
+            .grid = grid_,
+            .threadgroup = threadgroup_,
+            .constants = constants_,
+            .params = params_};
   }
 
   Kernel kernel_;

@@ -6,7 +6,10 @@
 #include <atomic>
 #include <numeric>
 
+#include "holdfast/array/dlpack_abi.h"
 #include "holdfast/base/log.h"
+#include "holdfast/creation.h"
+#include "holdfast/dlpack.h"
 #include "holdfast/hal/cuda/cuda_api.h"
 #include "holdfast/hal/cuda/cuda_device.h"
 #include "holdfast/hal/validate/validate_device.h"
@@ -24,6 +27,7 @@ namespace {
 
 using ::testing::Each;
 using ::testing::ElementsAre;
+using ::testing::ElementsAreArray;
 using testing::Gate;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
@@ -368,6 +372,82 @@ TEST(Native, devices_without_native_streams_say_so) {
                    64, float32, {4}, nullptr, [&] { deleted = true; }, {}, cpu),
                UnsupportedError);
   EXPECT_TRUE(deleted);
+}
+
+const array::dl::ManagedTensorVersioned& inside_of(const DlpackTensorVersioned& tensor) {
+  return *reinterpret_cast<const array::dl::ManagedTensorVersioned*>(tensor.get());
+}
+
+TEST_F(NativeTest, a_tensor_of_dlpack_is_ordered_for_its_reader_and_held_until_the_reader_is_done) {
+  const cu::CUstream reader = theirs();
+  Array x = slice(counted(), {{.start = 3, .stop = 9, .step = 2}});
+  stub().hold();
+  DlpackTensorVersioned tensor =
+      to_dlpack_versioned_on_gpu(std::exchange(x, {}), reader, Copying::never);
+  const array::dl::Tensor& t = inside_of(tensor).tensor;
+  EXPECT_EQ(gpu_number(tensor), 0);
+  EXPECT_EQ(inside_of(tensor).flags, array::dl::kReadOnly);
+  EXPECT_EQ(t.device.type, array::dl::kCuda);
+  EXPECT_THAT(std::span(t.shape, 1), ElementsAre(3));
+  EXPECT_THAT(std::span(t.strides, 1), ElementsAre(2));
+  ASSERT_EQ(cu().cuMemcpyAsync(address_of(seen()), reinterpret_cast<uint64_t>(t.data),
+                               5 * sizeof(float), reader),
+            cu::CUDA_SUCCESS);
+  EXPECT_FALSE(is_done(reader));
+  EXPECT_EQ(waits(), 0U) << "nothing waited on the host";
+  stub().release();
+  wait(reader);
+  EXPECT_THAT(std::span(seen(), 5), ElementsAre(3, 4, 5, 6, 7));
+  gate(reader);
+  tensor.reset();
+  context().synchronize();
+  EXPECT_GE(context().stats().memory.deferred.value, kCount * sizeof(float));
+}
+
+TEST_F(NativeTest, a_tensor_of_dlpack_in_memory_of_the_gpu_becomes_an_array_there) {
+  DlpackTensorVersioned given = to_dlpack_versioned_on_gpu(flip(counted()), nullptr);
+  const void* const last = inside_of(given).tensor.data;
+  EXPECT_THAT([&] { (void)from_dlpack(std::move(given), Copying::never, holdfast::device("cpu")); },
+              ThrowsMessage<UsageError>(HasSubstr("import it, then use to()")));
+  ASSERT_NE(given, nullptr) << "still its owner's";
+  bool dropped = false;
+  {
+    const Array back = from_dlpack(std::move(given), Copying::never, device(),
+                                   [&](const std::function<void()>& drop) {
+                                     drop();
+                                     dropped = true;
+                                   });
+    EXPECT_EQ(back.device(), device());
+    EXPECT_EQ(back.strides(), Strides{-1});
+    const NativeView view(back, theirs());
+    EXPECT_EQ(view.address(), reinterpret_cast<uintptr_t>(last));
+    EXPECT_THAT(flip(back).to_vector<float>(), ElementsAreArray(counted().to_vector<float>()));
+    EXPECT_FALSE(dropped);
+  }
+  EXPECT_TRUE(until([&] {
+    context().synchronize();
+    context().retire();
+    return dropped;
+  }));
+}
+
+TEST_F(NativeTest, a_copy_of_a_tensor_of_dlpack_gives_it_back_at_once) {
+  int dropped = 0;
+  const Array own = from_dlpack(to_dlpack_on_gpu(counted(), nullptr), Copying::always, device(),
+                                [&](const std::function<void()>& drop) {
+                                  drop();
+                                  ++dropped;
+                                });
+  EXPECT_EQ(dropped, 1);
+  EXPECT_EQ(own.shape(), Shape{kCount});
+  context().synchronize();
+  context().retire();
+  EXPECT_EQ(dropped, 1);
+}
+
+TEST(Native, an_array_on_the_cpu_is_not_exported_on_a_gpu) {
+  EXPECT_THAT([] { (void)to_dlpack_on_gpu(zeros({2}, float32, holdfast::device("cpu")), nullptr); },
+              ThrowsMessage<UnsupportedError>(HasSubstr("is no NVIDIA GPU")));
 }
 
 }  // namespace

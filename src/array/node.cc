@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "holdfast/base/never_destroyed.h"
+#include "holdfast/base/sync/recycled_memory.h"
 #include "holdfast/base/sync/task_local.h"
 
 namespace holdfast::array {
@@ -25,7 +26,11 @@ Value::Value() = default;
 Value::~Value() { delete name_.load(std::memory_order_acquire); }
 
 void Value::abandon() const noexcept {
-  if ((flags_.fetch_or(kAbandoned, std::memory_order_acq_rel) & kHasMemory) != 0) memory_.reset();
+  // Once the node is over, nobody gives it memory any more.
+  if (node_->is_over() ||
+      (flags_.fetch_or(kAbandoned, std::memory_order_acq_rel) & kHasMemory) != 0) {
+    memory_.reset();
+  }
   node_->release();
 }
 
@@ -49,7 +54,10 @@ void Value::set_name(std::string name) noexcept {
   }
 }
 
-Node::Node(Ref<StreamState> stream, std::string label) noexcept
+void* Node::operator new(size_t bytes) { return RecycledMemory<Node>::take(bytes); }
+void Node::operator delete(void* block) noexcept { RecycledMemory<Node>::give(block); }
+
+Node::Node(Ref<StreamState> stream, std::string&& label) noexcept
     : stream_(std::move(stream)), label_(std::move(label)) {}
 
 Node::~Node() = default;
@@ -58,22 +66,39 @@ void Node::add_outputs(std::span<const OutputType> outputs) {
   output_count_ = static_cast<uint32_t>(outputs.size());
   if (outputs.size() > 1) more_.reset(new Value[outputs.size() - 1]);
   for (size_t i = 0; i < outputs.size(); ++i) {
-    Value& value = output(i);
-    value.node_ = this;
-    value.dtype_ = outputs[i].dtype;
-    value.shape_ = outputs[i].shape;
-    value.bytes_ = size_of(outputs[i].dtype) * static_cast<uint64_t>(elements(outputs[i].shape));
+    set_output(output(i), outputs[i], elements(outputs[i].shape));
   }
 }
 
-Ref<Node> Node::make(Ref<const Operation> operation, NodeInputs inputs,
+void Node::set_output(Value& value, const OutputType& type, int64_t elements) noexcept {
+  value.node_ = this;
+  value.dtype_ = type.dtype;
+  value.shape_ = type.shape;
+  value.bytes_ = size_of(type.dtype) * static_cast<uint64_t>(elements);
+}
+
+Ref<Node> Node::make(Ref<const Operation> operation, NodeInputs&& inputs,
                      std::span<const OutputType> outputs, Ref<StreamState> stream,
-                     std::string label) {
+                     std::string&& label) {
   Ref<Node> node(new Node(std::move(stream), std::move(label)));
   node->add_outputs(outputs);
   node->operation_ = std::move(operation);
   node->inputs_ = std::move(inputs);
   return node;
+}
+
+Ref<Value> Node::make_one(Ref<const Operation> operation, NodeInputs&& inputs,
+                          const OutputType& output, Ref<StreamState> stream, std::string&& label) {
+  const int64_t count = elements(output.shape);  // all that can raise, except for the next line
+  auto* const node = new Node(std::move(stream), std::move(label));
+  node->output_count_ = 1;
+  node->set_output(node->first_, output, count);
+  node->operation_ = std::move(operation);
+  node->inputs_ = std::move(inputs);
+  // Counted before anybody else knows them: the result's users count once together, see first_user.
+  node->count_first_ref();
+  node->first_.users_.store(1, std::memory_order_relaxed);
+  return Ref<Value>::adopt(&node->first_);
 }
 
 Ref<Node> Node::make_leaf(Dtype dtype, const Shape& shape, Ref<hal::Allocation> memory,
@@ -110,16 +135,17 @@ void Node::give_up_claim() noexcept {
   word_.fetch_sub(static_cast<uint32_t>(NodeState::claimed), std::memory_order_seq_cst);
 }
 
-Node::Spent Node::finish(NodeState state) noexcept {
+void Node::finish(NodeState state, Spent& spent) noexcept {
   const uint32_t change = static_cast<uint32_t>(state) - static_cast<uint32_t>(NodeState::claimed);
   const uint32_t before = word_.fetch_add(change, std::memory_order_seq_cst);
-  if (before >= kPin) return {};  // the last pin takes them
-  return {std::move(inputs_), std::move(operation_)};
+  if (before >= kPin) return;  // the last pin takes them
+  spent.inputs = std::move(inputs_);
+  spent.operation = std::move(operation_);
 }
 
-Node::Spent Node::finish_failed(Failure why) noexcept {
+void Node::finish_failed(Failure why, Spent& spent) noexcept {
   failure_ = std::move(why);
-  return finish(NodeState::failed);
+  finish(NodeState::failed, spent);
 }
 
 bool Node::try_pin() noexcept {

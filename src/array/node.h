@@ -32,10 +32,17 @@ using NodeInputs = boost::container::small_vector<Array, 2>;
 // the task that has claimed it, and by whoever has it pinned.
 class Node final : public RefCounted {
  public:
+  static void* operator new(size_t bytes);
+  static void operator delete(void* block) noexcept;
+
   // A node to be recorded. Raises nothing.
-  static Ref<Node> make(Ref<const Operation> operation, NodeInputs inputs,
+  static Ref<Node> make(Ref<const Operation> operation, NodeInputs&& inputs,
                         std::span<const OutputType> outputs, Ref<StreamState> stream,
-                        std::string label);
+                        std::string&& label);
+  // The same for one result: its first user.
+  static Ref<Value> make_one(Ref<const Operation> operation, NodeInputs&& inputs,
+                             const OutputType& output, Ref<StreamState> stream,
+                             std::string&& label);
   // A result that is there already.
   static Ref<Node> make_leaf(Dtype dtype, const Shape& shape, Ref<hal::Allocation> memory,
                              Ref<StreamState> stream, Donation donation);
@@ -57,14 +64,14 @@ class Node final : public RefCounted {
 
   // Whether the caller has it now and must call one of the three below.
   bool try_claim() noexcept;
-  // What the node needed, to be dropped by the caller where it suits; nothing where the node is
-  // pinned, whose last pin drops it.
+  // What the node needed, to be dropped by the caller where it suits; left as it is where the node
+  // is pinned, whose last pin drops it.
   struct Spent {
     NodeInputs inputs{};
     Ref<const Operation> operation{};
   };
-  [[nodiscard]] Spent finish_recorded() noexcept { return finish(NodeState::recorded); }
-  [[nodiscard]] Spent finish_failed(Failure why) noexcept;
+  void finish_recorded(Spent& spent) noexcept { finish(NodeState::recorded, spent); }
+  void finish_failed(Failure why, Spent& spent) noexcept;
   void give_up_claim() noexcept;
 
   // While claimed by the caller, or pinned.
@@ -95,7 +102,7 @@ class Node final : public RefCounted {
 
  private:
   friend class Value;
-  Node(Ref<StreamState> stream, std::string label) noexcept;
+  Node(Ref<StreamState> stream, std::string&& label) noexcept;
   ~Node() override;
   // Iterative, however long the chain that goes with it.
   void destroy() const noexcept override;
@@ -104,8 +111,9 @@ class Node final : public RefCounted {
   static NodeState state_of(uint32_t word) noexcept { return static_cast<NodeState>(word & 3U); }
   bool try_pin() noexcept;
   void unpin() noexcept;
-  Spent finish(NodeState state) noexcept;
+  void finish(NodeState state, Spent& spent) noexcept;
   void add_outputs(std::span<const OutputType> outputs);
+  void set_output(Value& value, const OutputType& type, int64_t elements) noexcept;
 
   std::atomic<uint32_t> word_{0};  // the state, and kPin for each pin
   uint32_t output_count_ = 0;

@@ -1,9 +1,12 @@
 #include "holdfast/array/node_recorder.h"
+#include "holdfast/array/compile/capture.h"
 #include "holdfast/array/layouts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <limits>
 
 #include "holdfast/base/ablation.h"
@@ -27,6 +30,22 @@ ByteRange bytes_of(const Operand& operand, int64_t elements_reached) {
           element * static_cast<uint64_t>(elements_reached)};
 }
 
+// Row-contiguous, like every result; the shape was checked when the node was made.
+void set_layout_of(const Value& value, Layout& layout) {
+  if (!value.bytes()) {
+    layout = Layout::row_contiguous(value.shape());
+    return;
+  }
+  layout.shape = value.shape();
+  layout.strides = value.shape();  // as many
+  layout.offset = 0;
+  int64_t stride = 1;
+  for (size_t i = layout.shape.size(); i-- > 0;) {
+    layout.strides[i] = stride;
+    stride *= layout.shape[i];
+  }
+}
+
 }  // namespace
 
 bool is_recording() noexcept { return recording.get() != nullptr; }
@@ -35,42 +54,56 @@ void NodeRecorder::start(Node& node, bool looks_only) {
   node_ = &node;
   device_ = &node.stream()->device();
   looks_only_ = looks_only;
+  transaction_ = nullptr;
+  calls_native_ = false;
   commands_ = donated_ = copies_ = 0;
   written_ = {};
   written_memory_.clear();
   taken_.clear();
   own_scratch_ = scratch_.size();
-  inputs_.clear();
-  for (const Array& input : node.inputs()) {
-    Operand operand;
-    operand.dtype_ = input.dtype();
-    operand.layout_ = input.layout();
-    if (!looks_only) operand.memory_ = input.value()->memory();
-    inputs_.push_back(std::move(operand));
+  const NodeInputs& inputs = node.inputs();
+  resize(inputs_, inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const Value& value = *inputs[i].value();
+    Operand& operand = inputs_[i];
+    operand.dtype_ = value.dtype();
+    if (inputs[i].view()) {
+      operand.layout_ = inputs[i].view()->layout;
+    } else {
+      set_layout_of(value, operand.layout_);
+    }
+    if (looks_only) continue;
+    // The node keeps its inputs, and they their memory, until it is finished.
+    operand.memory_ = Ref<hal::Allocation>::adopt(
+        (capture_ == nullptr ? value.memory() : capture_->memory_of(value)).get());
   }
-  results_.clear();
+  resize(results_, node.outputs());
   made_.assign(node.outputs(), false);
   for (size_t i = 0; i < node.outputs(); ++i) {
-    Operand operand;
-    operand.dtype_ = node.output(i).dtype();
-    operand.layout_ = Layout::row_contiguous(node.output(i).shape());
-    results_.push_back(std::move(operand));
+    results_[i].dtype_ = node.output(i).dtype();
+    set_layout_of(node.output(i), results_[i].layout_);
   }
 }
 
+void NodeRecorder::resize(std::vector<Operand>& operands, size_t size) {
+  while (operands.size() > size) operands.pop_back();
+  while (operands.size() < size) operands.push_back(Operand());
+}
+
 runtime::Transaction& NodeRecorder::transaction() {
+  if (transaction_ != nullptr) return *transaction_;
   StreamState* const stream = node_->stream().get();
-  if (!transactions_.empty() && transactions_.back().first == stream) {
-    return transactions_.back().second;
-  }
   const auto found = std::find_if(transactions_.begin(), transactions_.end(),
                                   [&](const auto& t) { return t.first == stream; });
   if (found == transactions_.end()) {
-    transactions_.emplace_back(stream, stream->stream()->begin());
+    // Operands and scratch are users of all memory that a node's commands name.
+    transactions_.emplace_back(stream,
+                               stream->stream()->begin(runtime::Transaction::MemoryUser::caller));
   } else {
     std::iter_swap(found, std::prev(transactions_.end()));
   }
-  return transactions_.back().second;
+  transaction_ = &transactions_.back().second;
+  return *transaction_;
 }
 
 // Lets go of the node's memory however recording ends.
@@ -78,8 +111,10 @@ class NodeRecorder::Cleanup {
  public:
   explicit Cleanup(NodeRecorder& recorder) noexcept : recorder_(recorder) {}
   ~Cleanup() {
-    recorder_.inputs_.clear();
-    recorder_.results_.clear();
+    if (recorder_.transaction_ != nullptr) recorder_.transaction_->roll_back();
+    for (Operand& input : recorder_.inputs_) (void)input.memory_.detach();  // borrowed
+    for (Operand& result : recorder_.results_) result.memory_.reset();
+    recorder_.capture_ = nullptr;
   }
   Cleanup(const Cleanup&) = delete;
   Cleanup& operator=(const Cleanup&) = delete;
@@ -89,29 +124,37 @@ class NodeRecorder::Cleanup {
 };
 
 NodeRecorder::Outcome NodeRecorder::record(Node& node) {
+  // Also while committing and rolling back, where deleters of others may run.
+  const sync::TaskLocalPointer<const Node>::Scope scope(recording, &node);
   const Cleanup cleanup(*this);
   start(node, false);
-  runtime::Transaction& transaction = this->transaction();
   Encoder encoder(*this);
-  // Also while committing, where deleters of others may run.
-  const sync::TaskLocalPointer<const Node>::Scope scope(recording, &node);
-  try {
-    node.operation().record(encoder);
-    if (looks_only_) {
-      transaction.roll_back();
-      return Outcome::lacking;
-    }
-    for (size_t i = 0; i < results_.size(); ++i) (void)result(i);
-    transaction.commit();
-  } catch (...) {
-    transaction.roll_back();
-    throw;
-  }
+  node.operation().record(encoder);
+  if (looks_only_) return Outcome::lacking;
+  for (size_t i = 0; i < results_.size(); ++i) (void)result(i);
+  if (transaction_ != nullptr) transaction_->commit();
+  transaction_ = nullptr;
   for (size_t i = 0; i < results_.size(); ++i) {
     node.output(i).set_memory(std::move(results_[i].memory_));
   }
   if (donated_ != 0) device_->donated.fetch_add(donated_, std::memory_order_relaxed);
   if (copies_ != 0) device_->hidden_copies.fetch_add(copies_, std::memory_order_relaxed);
+  return Outcome::recorded;
+}
+
+NodeRecorder::Outcome NodeRecorder::record_into(Capture& capture, Node& node) {
+  const sync::TaskLocalPointer<const Node>::Scope scope(recording, &node);
+  const Cleanup cleanup(*this);
+  capture_ = &capture;
+  start(node, false);
+  Encoder encoder(*this);
+  node.operation().record(encoder);
+  if (looks_only_) return Outcome::lacking;
+  for (size_t i = 0; i < results_.size(); ++i) {
+    capture.set_memory(node.output(i), result(i).memory_);
+  }
+  transaction().append_to(capture.list());
+  capture.end_step(copies_);
   return Outcome::recorded;
 }
 
@@ -126,16 +169,17 @@ void NodeRecorder::look(Node& node) {
   }
 }
 
-Ref<hal::Allocation> NodeRecorder::allocate(Bytes bytes, std::string name) {
+Ref<hal::Allocation> NodeRecorder::allocate(Bytes bytes, std::string&& name) {
   if (looks_only_) return {};
+  if (capture_ != nullptr) return capture_->allocate(bytes, std::move(name));
   return node_->stream()->stream()->allocate(bytes, std::move(name));
 }
 
 const Operand& NodeRecorder::result(size_t i) {
   if (!made_[i]) {
     const std::string& name = node_->output(i).name();
-    results_[i].memory_ =
-        allocate(node_->output(i).bytes(), name.empty() ? std::string(label()) : name);
+    results_[i].memory_ = allocate(node_->output(i).bytes(),
+                                   std::string(name.empty() ? label() : std::string_view(name)));
     made_[i] = true;
   }
   return results_[i];
@@ -151,17 +195,20 @@ Operand NodeRecorder::temporary(const Shape& shape, Dtype dtype, const char* nam
   return operand;
 }
 
-bool NodeRecorder::can_take(size_t in, size_t out) const {
+bool NodeRecorder::can_take(size_t in, size_t out, Taking how) const {
   const Array& input = node_->inputs()[in];
   const Value& value = *input.value();
   const Value& to = node_->output(out);
   if (made_[out] || value.dtype() != to.dtype() || value.bytes() != to.bytes()) {
     return false;
   }
-  if (input.shape() != to.shape() || !input.is_row_contiguous()) return false;
+  if (how == Taking::as_it_is && input.shape() != to.shape()) return false;
+  if (!input.is_row_contiguous()) return false;
   // Nobody else can see it: its users are this input, and those that this task is about to drop.
   const size_t own = count_users(node_->inputs(), value);
-  if (own != 1 || (!looks_only_ && !value.donatable())) return false;
+  if (own != 1) return false;
+  if (capture_ != nullptr) return capture_->may_take(value);
+  if (!looks_only_ && !value.donatable()) return false;
   if (ablated(Ablation::donated_while_seen)) return true;
   uint32_t spent = 0;
   if (value.users() != 1) {
@@ -172,20 +219,24 @@ bool NodeRecorder::can_take(size_t in, size_t out) const {
   return looks_only_ || !value.memory()->is_read_outside();
 }
 
-const Operand& NodeRecorder::take(size_t in, size_t out) {
+const Operand& NodeRecorder::take(size_t in, size_t out, Taking how) {
   Operand& result = results_[out];
   if (made_[out]) {
     throw UsageError(
         fmt::format("output {} was used before it took input {}; take first", out, in));
   }
-  if (can_take(in, out)) {
+  if (can_take(in, out, how)) {
     result.memory_ = inputs_[in].memory_;
     made_[out] = true;
     taken_.push_back(in);
     ++donated_;
     return result;
   }
-  const Operand& from = inputs_[in];
+  Operand from = inputs_[in];
+  if (how == Taking::reshaped && from.is_row_contiguous() && from.size() == result.size()) {
+    from.layout_.shape = result.layout_.shape;
+    from.layout_.strides = result.layout_.strides;
+  }
   if (from.dtype() != result.dtype() || from.shape() != result.shape()) {
     throw UsageError(fmt::format("output {} cannot take input {}: dtype or shape differ", out, in));
   }
@@ -267,30 +318,29 @@ bool NodeRecorder::has_written(std::span<const Operand> operands) const noexcept
   });
 }
 
-void NodeRecorder::launch(const Kernel& kernel, const Encoder::Launch& launch) {
-  using Refs = boost::container::small_vector<kernel::ArrayRef, 6>;
-  const auto refs = [](std::span<const Operand> operands) {
-    Refs all;
+void NodeRecorder::launch(const Kernel& kernel, const Encoder::Launch& launch, bool alone) {
+  boost::container::small_vector<kernel::ArrayRef, 8> refs;
+  const std::array groups{launch.inputs, launch.in_place, launch.outputs};
+  for (const std::span<const Operand> operands : groups) {
     for (const Operand& o : operands) {
-      all.emplace_back(o.memory_, o.dtype_, o.layout_.shape.span(), o.layout_.strides.span(),
-                       size_of(o.dtype_) * static_cast<uint64_t>(o.layout_.offset));
+      refs.emplace_back(o.memory_, o.dtype_, o.layout_.shape.span(), o.layout_.strides.span(),
+                        size_of(o.dtype_) * static_cast<uint64_t>(o.layout_.offset));
     }
-    return all;
-  };
-  const Refs inputs = refs(launch.inputs);
-  const Refs outputs = refs(launch.outputs);
-  const Refs in_place = refs(launch.in_place);
+  }
+  const std::span<const kernel::ArrayRef> all(refs.data(), refs.size());
+  const size_t inputs = launch.inputs.size();
+  const size_t read = inputs + launch.in_place.size();
   const kernel::Launch full{
-      .inputs = {inputs.data(), inputs.size()},
-      .outputs = {outputs.data(), outputs.size()},
-      .in_place = {in_place.data(), in_place.size()},
+      .inputs = all.first(inputs),
+      .outputs = all.subspan(read),
+      .in_place = all.subspan(inputs, read - inputs),
       .grid = launch.grid,
       .threadgroup = launch.threadgroup,
       .constants = launch.constants,
       .params = launch.params,
       .work_per_thread = launch.work_per_thread,
       // What a fill or an earlier kernel left there is part of the result.
-      .keeps_outputs = has_written(launch.outputs),
+      .keeps_outputs = commands_ != 0 && has_written(launch.outputs),
       .label = node_->label(),
   };
   const kernel::PreparedLaunch* const prepared = resolver_.find(device_->kernels, kernel, full);
@@ -299,7 +349,15 @@ void NodeRecorder::launch(const Kernel& kernel, const Encoder::Launch& launch) {
   for (const std::span<const Operand> written : {launch.outputs, launch.in_place}) {
     for (const Operand& o : written) check_writable(o);
   }
-  prepared->record(transaction(), kernel, full);
+  // Where it is alone, and nothing can fail behind it, it fails as a whole.
+  const bool all_made = std::ranges::all_of(made_, std::identity());
+  if (alone && all_made && transaction_ == nullptr && capture_ == nullptr) {
+    written_memory_.reserve(written_memory_.size() + launch.outputs.size() +
+                            launch.in_place.size());
+    prepared->record(*node_->stream()->stream(), kernel, full);
+  } else {
+    prepared->record(transaction(), kernel, full);
+  }
   ++commands_;
   for (const Operand& o : launch.outputs) count(o);
   for (const Operand& o : launch.in_place) count(o);
@@ -316,6 +374,12 @@ void NodeRecorder::transfer() {
                                        runtime::Stream::Source::unchanged, label());
   ++commands_;
   count(to);
+}
+
+void NodeRecorder::replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots) {
+  transaction().commit();
+  node_->stream()->stream()->replay(program, slots, {}, label());
+  ++commands_;
 }
 
 }  // namespace holdfast::array
@@ -421,7 +485,10 @@ Operand Encoder::contiguous(const Operand& operand) {
 }
 
 void Encoder::launch(const Kernel& kernel, const Launch& launch) {
-  recorder_.launch(kernel, launch);
+  recorder_.launch(kernel, launch, false);
+}
+void Encoder::launch_alone(const Kernel& kernel, const Launch& launch) {
+  recorder_.launch(kernel, launch, true);
 }
 
 void Encoder::copy(const Operand& from, const Operand& to) {
@@ -441,6 +508,7 @@ void Encoder::fill(const Operand& to, std::byte value) {
 
 void Encoder::native(hal::NativeCallback callback, std::span<const Operand> reads,
                      std::span<const Operand> writes) {
+  recorder_.calls_native_ = true;
   if (recorder_.looks_only_) return;
   std::vector<hal::Binding> bindings;
   for (const Operand& o : reads) bindings.push_back(recorder_.bind(o, hal::Access::read));

@@ -10,6 +10,9 @@
 
 namespace holdfast::array {
 
+class Capture;
+class CompiledCall;
+
 // Whether the calling task is inside Operation::record, where nothing may be evaluated.
 bool is_recording() noexcept;
 
@@ -33,6 +36,12 @@ class NodeRecorder {
   // Has the resolver note the kernels that a pinned node would need and that are not compiled. What
   // the operation raises is kept for record().
   void look(Node& node);
+  // Whether the last node that was looked at would record native commands of its author's, which
+  // are for one run alone.
+  bool calls_native() const noexcept { return calls_native_; }
+  // The same as record() for a pinned node of a compiled function: memory and commands are those of
+  // `capture`.
+  Outcome record_into(Capture& capture, Node& node);
 
   // Memory of scratch and hidden copies. Kept until the caller drops it: given out again in the
   // same wave, it would put a barrier there.
@@ -46,11 +55,14 @@ class NodeRecorder {
 
  private:
   friend class holdfast::Encoder;
+  friend class CompiledCall;
   friend class MatrixLibrary;
   friend class Transfer;
   class Cleanup;
 
   void start(Node& node, bool looks_only);
+  // Operands are kept from node to node, without their memory.
+  static void resize(std::vector<Operand>& operands, size_t size);
   runtime::Transaction& transaction();
   const Operand& result(size_t i);
   // UsageError where there is no such one.
@@ -59,14 +71,19 @@ class NodeRecorder {
   [[noreturn]] void refuse_argument(const char* kind, size_t i, size_t count) const;
   // UsageError where it is memory of others: an input above all, since arrays never change.
   void check_writable(const Operand& operand) const;
-  Ref<hal::Allocation> allocate(Bytes bytes, std::string name);
+  Ref<hal::Allocation> allocate(Bytes bytes, std::string&& name);
   Operand temporary(const Shape& shape, Dtype dtype, const char* name);
-  bool can_take(size_t in, size_t out) const;
-  const Operand& take(size_t in, size_t out);
-  void launch(const Kernel& kernel, const Encoder::Launch& launch);
+  // Whether the output has the input's shape, or is a reshaped view of what is in its memory.
+  enum class Taking : uint8_t { as_it_is, reshaped };
+  bool can_take(size_t in, size_t out, Taking how = Taking::as_it_is) const;
+  const Operand& take(size_t in, size_t out, Taking how = Taking::as_it_is);
+  // `alone`: the operation records nothing else, so that the launch needs no transaction.
+  void launch(const Kernel& kernel, const Encoder::Launch& launch, bool alone);
   // Input 0, which is row-contiguous and lies on another device, into output 0. Submitted when it
   // returns, not committed with the transaction.
   void transfer();
+  // Submits what the transaction has, then a run of the program, instead of committing that.
+  void replay(const Ref<hal::Program>& program, std::span<const hal::Binding> slots);
   hal::Binding bind(const Operand& operand, hal::Access access) const;
   // All bytes from the first to the last that the operand reaches; it has elements.
   hal::Binding bind_reached(const Operand& operand, hal::Access access) const;
@@ -79,8 +96,11 @@ class NodeRecorder {
   kernel::Resolver& resolver_;
   Node* node_ = nullptr;
   DeviceState* device_ = nullptr;
+  runtime::Transaction* transaction_ = nullptr;  // the present node's, once it has one
+  Capture* capture_ = nullptr;                   // where a compiled function is recorded
   bool looks_only_ = false;
-  std::vector<Operand> inputs_;
+  bool calls_native_ = false;
+  std::vector<Operand> inputs_;  // their memory is borrowed from the node's inputs
   std::vector<Operand> results_;
   std::vector<bool> made_;  // which results have their memory
   boost::container::small_vector<size_t, 4> taken_;

@@ -36,7 +36,8 @@ TEST_F(NodeTest, that_is_over_lets_go_of_its_inputs) {
   ASSERT_TRUE(node.try_claim());
   const Failure why(ErrorCode::usage, "because");
   {
-    const Node::Spent spent = node.finish_failed(why);
+    Node::Spent spent;
+    node.finish_failed(why, spent);
     EXPECT_THAT(spent.inputs, SizeIs(1));
     EXPECT_TRUE(spent.operation);
     EXPECT_EQ(x.value()->users(), users) << "they are the caller's now";
@@ -56,7 +57,8 @@ TEST_F(NodeTest, that_is_pinned_keeps_its_inputs_until_the_last_pin_goes) {
     ASSERT_TRUE(first && second);
     ASSERT_TRUE(node.try_claim()) << "pins and claims do not mind each other";
     {
-      const Node::Spent spent = node.finish_failed(Failure(ErrorCode::usage, "because"));
+      Node::Spent spent;
+      node.finish_failed(Failure(ErrorCode::usage, "because"), spent);
       EXPECT_THAT(spent.inputs, IsEmpty()) << "they are the last pin's";
       EXPECT_FALSE(spent.operation);
     }
@@ -87,7 +89,8 @@ TEST_F(NodeTest, gives_no_memory_to_results_that_nobody_has) {
   const Ref<Node> kept(&node);
   y.eval();
   const Ref<hal::Allocation> memory = y.value()->memory();
-  const Ref<Node> other = Node::make_leaf(float32, {4}, {}, kept->stream(), Donation::allowed);
+  const OutputType type{{4}, float32};
+  const Ref<Node> other = Node::make({}, {}, {&type, 1}, kept->stream(), {});
   { const Array user(other->first_user(0)); }
   other->output(0).set_memory(memory);
   EXPECT_EQ(memory->users(), 2U) << "y's, and this one";

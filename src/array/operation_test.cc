@@ -364,5 +364,34 @@ TEST(Encoder, a_submit_for_time_moves_no_other_cut) {
   EXPECT_THAT(cuts(early_submits_before_each(200, 20, 40)), ElementsAre(32, 64, 128, 192));
 }
 
+TEST(Operation, a_launch_alone_does_what_a_launch_does) {
+  const auto set = [](Encoder& encoder) {
+    encoder.launch_alone(
+        set_seven(),
+        {.outputs = encoder.all_outputs(), .grid = {4, 1, 1}, .threadgroup = {4, 1, 1}});
+  };
+  EXPECT_THAT(scripted({}, {{4}, float32}, set).to_vector<float>(), Each(7.0F));
+  const Array x = full({4}, 1.0);
+  const Array seven_and_x = scripted({}, {{4}, float32}, set) + x;
+  EXPECT_THAT(seven_and_x.to_vector<float>(), Each(8.0F));
+}
+
+// The header asks for more than that, but whoever forgets must not get wrong values.
+TEST(Operation, what_follows_or_precedes_a_launch_alone_is_recorded_in_order) {
+  const Array after = scripted({}, {{4}, float32}, [](Encoder& encoder) {
+    encoder.launch_alone(
+        set_seven(),
+        {.outputs = encoder.all_outputs(), .grid = {4, 1, 1}, .threadgroup = {4, 1, 1}});
+    launch_on(encoder, encoder.output(0), true);
+  });
+  EXPECT_THAT(after.to_vector<float>(), Each(14.0F));
+  const Array before = scripted({}, {{4}, float32}, [](Encoder& encoder) {
+    launch_on(encoder, encoder.output(0), false);
+    const std::span<const Operand> y(&encoder.output(0), 1);
+    encoder.launch_alone(add_seven(), {.in_place = y, .grid = {4, 1, 1}, .threadgroup = {4, 1, 1}});
+  });
+  EXPECT_THAT(before.to_vector<float>(), Each(14.0F));
+}
+
 }  // namespace
 }  // namespace holdfast

@@ -36,11 +36,10 @@ int64_t elements(const Shape& shape) {
   if (none) return 0;
   int64_t count = 1;
   for (const int64_t length : shape) {
-    if (count > kMaxElements / length) {
+    if (__builtin_mul_overflow(count, length, &count) || count > kMaxElements) {
       throw UsageError(fmt::format("shape {} has more elements than any memory, which is above {}",
                                    to_string(shape), kMaxElements));
     }
-    count *= length;
   }
   return count;
 }

@@ -90,9 +90,12 @@ bool StreamState::count_recorded(uint32_t commands, Bytes bytes) noexcept {
   // How many commands are recorded between two looks at the clock.
   constexpr uint32_t kClockEvery = 16;
   const SubmitLimits limits = device_->submit_limits();
-  const uint32_t before = commands_.fetch_add(commands, std::memory_order_relaxed);
+  // Not increments, which are slow: where several tasks record, a count may be lost.
+  const uint32_t before = commands_.load(std::memory_order_relaxed);
   const uint32_t now = before + commands;
-  const uint64_t all = bytes_.fetch_add(bytes.value, std::memory_order_relaxed) + bytes.value;
+  commands_.store(now, std::memory_order_relaxed);
+  const uint64_t all = bytes_.load(std::memory_order_relaxed) + bytes.value;
+  bytes_.store(all, std::memory_order_relaxed);
   if (now >= limits.commands || all >= limits.bytes.value) {
     start_count();
     return true;

@@ -29,6 +29,10 @@ class DeviceState final : public RefCounted {
   std::atomic<uint64_t> donated{0};
   std::atomic<uint64_t> hidden_copies{0};
   std::atomic<uint64_t> early_submits{0};
+  // And by compiled functions.
+  std::atomic<uint64_t> functions_traced{0};
+  std::atomic<uint64_t> replays{0};
+  std::atomic<uint64_t> calls_not_compiled{0};
 
   SubmitLimits submit_limits() const noexcept;
   void set_submit_limits(const SubmitLimits& limits) noexcept;

@@ -23,6 +23,13 @@ using ::testing::ThrowsMessage;
 // Where nodes of this task go now.
 Stream now() { return zeros({1}).stream(); }
 
+TEST(Devices, are_the_same_by_all_of_their_names) {
+  const Device hostile = device("adversary(cpu)");
+  EXPECT_EQ(device(hostile.name()), hostile);
+  EXPECT_EQ(device("adversary(cpu,seed=1)"), hostile);
+  EXPECT_FALSE(device("adversary(cpu,seed=2)") == hostile);
+}
+
 struct UseStreams : ::testing::Test {
   const Device device{hal::open_device("cpu").or_raise()};
   const Stream a = device.new_stream("a");

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "holdfast/array/compile/trace.h"
 #include "holdfast/array/layouts.h"
 #include "holdfast/base/error.h"
 
@@ -189,6 +190,12 @@ Array expand_dims(const Array& array, std::span<const int64_t> axes) {
 Array as_strided(const Array& array, const Shape& shape, const Strides& strides, int64_t offset) {
   (void)array.dtype();  // refuses an Array without a value
   const int64_t size = elements(array.value()->shape());
+  array::Tracing* const tracing = array::Tracing::current();
+  if (tracing != nullptr && tracing->is_partial(array) && size > 0) {
+    // Of the right shape: what it shows is not used.
+    tracing->add_obstacle("it uses as_strided on an argument that is a view");
+    return array.with_layout({shape, Strides::filled(shape.size(), 0), 0});
+  }
   return array.with_layout(array::as_strided(shape, strides, offset, size));
 }
 

@@ -31,7 +31,7 @@ typedef struct DLManagedTensorVersioned {
   uint64_t flags;
   DLTensor dl_tensor;
 } DLManagedTensorVersioned;
-enum { kDLCPU = 1, kDLCUDA = 2, kDLInt = 0, kDLFloat = 2, kDLComplex = 5 };
+enum { kDLCPU = 1, kDLROCM = 10, kDLInt = 0, kDLFloat = 2, kDLComplex = 5 };
 enum { kReadOnly = 1, kCopied = 2 };
 
 static const int64_t two_by_three[] = {2, 3};
@@ -176,8 +176,8 @@ static void strides_and_offsets_of_tensors_count(void) {
 static void tensors_that_no_array_can_be_stay_their_owners(void) {
   hf_array* a = UNTOUCHED(hf_array);
   DLManagedTensor t = tensor_of();
-  t.dl_tensor.device.device_type = kDLCUDA;
-  REFUSED(hf_array_from_dlpack(&t, 0, NULL, &a), HF_ERROR_USAGE, "device type 2");
+  t.dl_tensor.device.device_type = kDLROCM;
+  REFUSED(hf_array_from_dlpack(&t, 0, NULL, &a), HF_ERROR_USAGE, "device type 10");
   t = tensor_of();
   t.dl_tensor.dtype.code = kDLComplex;
   REFUSED(hf_array_from_dlpack(&t, 0, NULL, &a), HF_ERROR_USAGE, "type code 5 with 32 bits");

@@ -71,15 +71,15 @@ TEST(TurboQuantCodebook, values_of_three_bits_lie_in_two_words) {
 }
 
 // A schedule takes as long as its kernels: small ones show the same races.
-bool small(const World& world) { return world.mode() == World::Mode::adversary; }
+bool simulated(const World& world) { return world.mode() == World::Mode::adversary; }
 
 Config shape_for(const World& world, int key_bits, int value_bits) {
-  return {.query_heads = small(world) ? 2 : 4,
-          .kv_heads = small(world) ? 1 : 2,
-          .depth = small(world) ? 32 : 64,
+  return {.query_heads = simulated(world) ? 2 : 4,
+          .kv_heads = simulated(world) ? 1 : 2,
+          .depth = simulated(world) ? 32 : 64,
           .key_bits = key_bits,
           .value_bits = value_bits,
-          .growth = small(world) ? 2 : 16};
+          .growth = simulated(world) ? 2 : 16};
 }
 
 // Rows of the standard normal distribution, far enough from every boundary; the last one is zero.
@@ -170,7 +170,7 @@ TEST(TurboQuant, every_length_up_to_200_is_right) {
 // Each drops its arrays as soon as its next step is scheduled, and its caches outgrow their buffers
 // in flight.
 void decode_beside_each_other(World& world, int sequences, int64_t steps) {
-  ArrayRig rig(world, {.runtime = {.reaper = !small(world)}});
+  ArrayRig rig(world, {.runtime = {.reaper = !simulated(world)}});
   const Model model(shape_for(world, 3, 2));
   {
     std::vector<sync::Thread> tasks;
@@ -196,11 +196,11 @@ void decode_beside_each_other(World& world, int sequences, int64_t steps) {
 }
 
 ARRAY_SCENARIO(mlx_3462_turboquant_sequences_beside_each_other) {
-  decode_beside_each_other(world, small(world) ? 2 : 16,
-                           small(world) ? 3 : holdfast::testing::shortened(20));
+  decode_beside_each_other(world, simulated(world) ? 2 : 16,
+                           simulated(world) ? 3 : holdfast::testing::shortened(20));
 }
 ARRAY_SCENARIO(mlx_3462_turboquant_thirty_two_sequences_nightly) {
-  decode_beside_each_other(world, small(world) ? 4 : 32, small(world) ? 5 : 150);
+  decode_beside_each_other(world, simulated(world) ? 4 : 32, simulated(world) ? 5 : 150);
 }
 
 TEST(TurboQuant, a_longer_sequence_compiles_nothing) {

@@ -6,8 +6,8 @@
 extern "C" {
 #endif
 
-// Arrays from and for other libraries, through DLPack 1 (github.com/dmlc/dlpack), in memory of the
-// host. Include dlpack/dlpack.h for what is inside these structs.
+// Arrays from and for other libraries, through DLPack 1 (github.com/dmlc/dlpack). Include
+// dlpack/dlpack.h for what is inside these structs.
 struct DLManagedTensor;
 struct DLManagedTensorVersioned;
 
@@ -18,10 +18,10 @@ enum {
   HF_COPY_NEVER = 2  // fails if they cannot be shared
 };
 
-// The array's elements as a tensor, with the array's strides. You own it until you call its
-// deleter, on any thread; it keeps the elements' memory until then. Elements are shared if the host
-// can reach the device's memory. Shared elements must not be written to: versioned tensors say so
-// in their flags, the others cannot. Evaluates the array and waits for it.
+// The array's elements as a tensor in memory of the host, with the array's strides. You own it
+// until you call its deleter, on any thread; it keeps the elements' memory until then. Elements are
+// shared if the host can reach the device's memory. Shared elements must not be written to:
+// versioned tensors say so in their flags, the others cannot. Evaluates the array and waits for it.
 HF_API hf_status hf_array_to_dlpack(hf_array* array, hf_copying copying, hf_timeout timeout,
                                     struct DLManagedTensor** tensor);
 HF_API hf_status hf_array_to_dlpack_versioned(hf_array* array, hf_copying copying,
@@ -31,7 +31,8 @@ HF_API hf_status hf_array_to_dlpack_versioned(hf_array* array, hf_copying copyin
 // An array of the tensor's elements, in the tensor's memory if the device can use that. Takes the
 // tensor over and calls its deleter once, on any thread, when nothing can touch the memory any
 // more; not if this call fails. Nobody may write to the elements meanwhile. The deleter must not
-// evaluate arrays.
+// evaluate arrays. A tensor in memory of an NVIDIA GPU becomes an array there; finish what writes
+// to it first.
 HF_API hf_status hf_array_from_dlpack(struct DLManagedTensor* tensor, hf_copying copying,
                                       hf_stream* stream, hf_array** array);
 HF_API hf_status hf_array_from_dlpack_versioned(struct DLManagedTensorVersioned* tensor,
