@@ -40,6 +40,22 @@ _SAFETENSORS = {
 }
 
 
+class _Reading:
+    """What goes wrong with a file that is not what its name says is a ValueError that names it."""
+
+    def __init__(self, what: str, kind: str):
+        self.what, self.kind = what, kind
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, kind, error, _):
+        wrong = (AttributeError, LookupError, MemoryError, RecursionError, SyntaxError, TypeError,
+                 struct.error)  # fmt: skip
+        if kind is not None and issubclass(kind, wrong):
+            raise ValueError(f"{self.what} is not a {self.kind} file: {error}") from error
+
+
 def _code_of(a: array, codes: dict[str, str], what: str) -> str:
     for code, name in codes.items():
         if getattr(_core, name) is a.dtype:
@@ -121,16 +137,20 @@ def load(
     With return_metadata, a .safetensors file gives a tuple: the arrays and their metadata."""
     path = os.fspath(file)
     if path.endswith(".safetensors"):
-        arrays, metadata = _load_safetensors(path)
+        with _Reading(path, ".safetensors"):
+            arrays, metadata = _load_safetensors(path)
         return (arrays, metadata) if return_metadata else arrays
     if path.endswith(".npz"):
         import zipfile
 
         with zipfile.ZipFile(path) as archive:
-            return {
-                name.removesuffix(".npy"): _from_npy(archive.read(name), f"{path}: {name}")
-                for name in archive.namelist()
-            }
+            arrays = {}
+            for name in archive.namelist():
+                with _Reading(f"{path}: {name}", ".npy"):
+                    arrays[name.removesuffix(".npy")] = _from_npy(
+                        archive.read(name), f"{path}: {name}"
+                    )
+            return arrays
     return _core._load_npy(path, stream=stream)
 
 

@@ -7,6 +7,7 @@
 
 #include "holdfast/creation.h"
 #include "holdfast/hal/device.h"
+#include "holdfast/host_view.h"
 #include "holdfast/runtime/context.h"
 #include "holdfast/views.h"
 
@@ -131,7 +132,10 @@ void fill_buffer(Py_buffer& to, PyObject* self, const Array& array, int flags) {
 int get_buffer(PyObject* self, Py_buffer* to, int flags) {
   to->obj = nullptr;
   try {
-    fill_buffer(*to, self, nb::cast<Array>(nb::handle(self)), flags);
+    const Array* const array = array_in(self);
+    if (array == nullptr) throw nb::buffer_error("the array's __init__ was not called");
+    const Array held = *array;  // another thread may assign to the object meanwhile
+    fill_buffer(*to, self, held, flags);
     return 0;
   } catch (nb::python_error& error) {
     error.restore();
@@ -143,6 +147,76 @@ int get_buffer(PyObject* self, Py_buffer* to, int flags) {
 
 void release_buffer(PyObject*, Py_buffer* view) {
   const std::unique_ptr<Exported> done(static_cast<Exported*>(view->internal));
+}
+
+// An array with a copy of the host's elements at `data`, with strides in bytes. Needs the GIL, and
+// releases it.
+Array copy_memory(const void* data, Dtype dtype, const Shape& shape, const Strides& byte_strides,
+                  const On& on) {
+  const auto* first = static_cast<const std::byte*>(data);
+  const size_t size = size_of(dtype).value;
+  Layout layout{shape, byte_strides, 0};
+  for (size_t i = 0; i < shape.size(); ++i) layout.strides[i] /= static_cast<int64_t>(size);
+  const bool in_rows = layout.is_row_contiguous() && whole(byte_strides, size);
+  const size_t bytes = static_cast<size_t>(elements(shape)) * size;
+  return without_gil([&](const WaitLimit&) {
+    if (in_rows) return Array(dtype, shape, std::span(first, bytes), {}, on);
+    std::vector<std::byte> rows(bytes);
+    std::byte* to = rows.data();
+    gather(to, first, shape.span(), byte_strides.span(), size);
+    return Array(dtype, shape, rows, {}, on);
+  });
+}
+
+// The elements that a shape with strides (in elements, which may be negative) reaches: how many lie
+// between the first and the last, and the layout as seen from the first.
+struct Reached {
+  Layout layout;
+  int64_t count = 0;
+};
+Reached reached_by(const Shape& shape, const Strides& strides) {
+  Reached made{{shape, strides, 0}, 1};
+  for (size_t i = 0; i < shape.size(); ++i) {
+    // An array's layout has no negative stride on an axis of length one.
+    if (shape[i] == 1) made.layout.strides[i] = std::abs(strides[i]);
+    const int64_t reach = (shape[i] - 1) * strides[i];
+    if (reach < 0) made.layout.offset -= reach;
+    made.count += std::abs(reach);
+  }
+  return made;
+}
+
+// A deleter for memory of others, to be run on any thread or dropped without having run: either way
+// `keep` is dropped once, later, with the GIL.
+std::function<void()> dropped_with_gil(std::shared_ptr<void> keep) {
+  std::shared_ptr<void> later(nullptr, [kept = std::move(keep)](void*) mutable {
+    run_with_gil_later([dropped = std::move(kept)]() mutable { dropped.reset(); });
+  });
+  return [held = std::move(later)]() mutable { held.reset(); };
+}
+
+// An array in memory of others: elements at `data` with strides in elements, which may be negative.
+// `keep` is dropped once nothing can touch the memory any more, with the GIL. None if the memory is
+// not fit for it: no elements, elements that are not aligned, or a device that the host shares no
+// memory with.
+std::optional<Array> import_memory(const void* data, Dtype dtype, const Shape& shape,
+                                   const Strides& strides, std::shared_ptr<void> keep,
+                                   const On& on) {
+  const auto size = static_cast<int64_t>(size_of(dtype).value);
+  if (elements(shape) == 0 || reinterpret_cast<uintptr_t>(data) % static_cast<size_t>(size) != 0) {
+    return {};
+  }
+  // Where `on` leads to is known once there is a node.
+  if (!host_can_reach(zeros({}, dtype, on).device())) return {};
+  const Reached reached = reached_by(shape, strides);
+  if (reached.count > kMaxLength) return {};
+  auto* const first =
+      const_cast<std::byte*>(static_cast<const std::byte*>(data)) - reached.layout.offset * size;
+  const Array whole = without_gil([&](const WaitLimit&) {
+    return from_external(first, dtype, Shape{reached.count}, dropped_with_gil(std::move(keep)), {},
+                         on);
+  });
+  return whole.with_layout(reached.layout);
 }
 
 }  // namespace
@@ -182,83 +256,6 @@ std::optional<Array> ImportedBuffer::shared(const std::shared_ptr<ImportedBuffer
   if (!whole(strides, size_of(buffer->dtype_).value)) return {};
   for (size_t i = 0; i < strides.size(); ++i) strides[i] /= buffer->view_.itemsize;
   return import_memory(buffer->data(), buffer->dtype_, buffer->shape_, strides, buffer, on);
-}
-
-Array copy_memory(const void* data, Dtype dtype, const Shape& shape, const Strides& byte_strides,
-                  const On& on) {
-  const auto* first = static_cast<const std::byte*>(data);
-  const size_t size = size_of(dtype).value;
-  Layout layout{shape, byte_strides, 0};
-  for (size_t i = 0; i < shape.size(); ++i) layout.strides[i] /= static_cast<int64_t>(size);
-  const bool in_rows = layout.is_row_contiguous() && whole(byte_strides, size);
-  const size_t bytes = static_cast<size_t>(elements(shape)) * size;
-  return without_gil([&](const WaitLimit&) {
-    if (in_rows) return Array(dtype, shape, std::span(first, bytes), {}, on);
-    std::vector<std::byte> rows(bytes);
-    std::byte* to = rows.data();
-    gather(to, first, shape.span(), byte_strides.span(), size);
-    return Array(dtype, shape, rows, {}, on);
-  });
-}
-
-Reached reached_by(const Shape& shape, const Strides& strides) {
-  Reached made{{shape, strides, 0}, 1};
-  for (size_t i = 0; i < shape.size(); ++i) {
-    // An array's layout has no negative stride on an axis of length one.
-    if (shape[i] == 1) made.layout.strides[i] = std::abs(strides[i]);
-    const int64_t reach = (shape[i] - 1) * strides[i];
-    if (reach < 0) made.layout.offset -= reach;
-    made.count += std::abs(reach);
-  }
-  return made;
-}
-
-std::function<void()> dropped_with_gil(std::shared_ptr<void> keep) {
-  std::shared_ptr<void> later(nullptr, [kept = std::move(keep)](void*) mutable {
-    run_with_gil_later([dropped = std::move(kept)]() mutable { dropped.reset(); });
-  });
-  return [held = std::move(later)]() mutable { held.reset(); };
-}
-
-std::optional<Array> import_memory(const void* data, Dtype dtype, const Shape& shape,
-                                   const Strides& strides, std::shared_ptr<void> keep,
-                                   const On& on) {
-  const auto size = static_cast<int64_t>(size_of(dtype).value);
-  if (elements(shape) == 0 || reinterpret_cast<uintptr_t>(data) % static_cast<size_t>(size) != 0) {
-    return {};
-  }
-  // Where `on` leads to is known once there is a node.
-  if (!host_can_reach(zeros({}, dtype, on).device())) return {};
-  const Reached reached = reached_by(shape, strides);
-  if (reached.count > kMaxLength) return {};
-  auto* const first =
-      const_cast<std::byte*>(static_cast<const std::byte*>(data)) - reached.layout.offset * size;
-  const Array whole = without_gil([&](const WaitLimit&) {
-    return from_external(first, dtype, Shape{reached.count}, dropped_with_gil(std::move(keep)), {},
-                         on);
-  });
-  return whole.with_layout(reached.layout);
-}
-
-HostView::HostView(const Array& array, const WaitLimit& limit)
-    : dtype_(array.dtype()), shape_(array.shape()), strides_(array.strides()) {
-  static constexpr std::byte kNothing{};
-  if (array.size() == 0) {
-    array.eval(limit);
-    data_ = &kNothing;
-  } else if (!host_can_reach(array.device())) {
-    copy_.resize(array.nbytes().value);
-    array.copy_to(copy_, limit);
-    strides_ = Layout::row_contiguous(shape_).strides;
-    data_ = copy_.data();
-  } else if (array.is_row_contiguous()) {
-    data_ = map_.emplace(array.map(limit)).bytes().data();
-  } else {
-    // The whole result, seen through the view's strides: nothing is copied.
-    map_.emplace(Array(array.value()).map(limit));
-    data_ =
-        map_->bytes().data() + array.layout().offset * static_cast<int64_t>(size_of(dtype_).value);
-  }
 }
 
 std::span<PyType_Slot> buffer_slots() {

@@ -145,12 +145,15 @@ struct type_caster<holdfast::On> {
   bool from_python(handle src, uint32_t, cleanup_list*) noexcept {
     if (src.is_none()) return true;
     try {
-      if (isinstance<holdfast::Stream>(src)) {
+      if (!inst_check(src)) {
+        if (!isinstance<str>(src)) return false;
+        value = holdfast::On(holdfast::device(borrow<str>(src).c_str()));
+      } else if (!inst_ready(src)) {
+        return false;  // __init__ was not called
+      } else if (isinstance<holdfast::Stream>(src)) {
         value = holdfast::On(*inst_ptr<holdfast::Stream>(src));
       } else if (isinstance<holdfast::Device>(src)) {
         value = holdfast::On(*inst_ptr<holdfast::Device>(src));
-      } else if (isinstance<str>(src)) {
-        value = holdfast::On(holdfast::device(borrow<str>(src).c_str()));
       } else {
         return false;
       }

@@ -27,7 +27,7 @@ Kind kind_of(nb::handle h) {
 }
 
 // What a scan of nested lists finds out.
-struct Scan {
+struct ListScan {
   Shape shape;
   Kind kind = Kind::boolean;
   bool any = false;       // a number was seen
@@ -36,7 +36,7 @@ struct Scan {
   bool above_64 = false;  // nor in int64
 };
 
-void note_number(Scan& scan, nb::handle h) {
+void note_number(ListScan& scan, nb::handle h) {
   scan.any = true;
   scan.kind = std::max(scan.kind, kind_of(h));
   if (kind_of(h) != Kind::integer) return;
@@ -49,9 +49,24 @@ void note_number(Scan& scan, nb::handle h) {
   }
 }
 
-void scan_list(Scan& scan, nb::handle h, size_t depth) {
-  const nb::object items = nb::steal(PySequence_Fast(h.ptr(), "a sequence"));
-  const Py_ssize_t count = PySequence_Size(items.ptr());
+// What a list really has, whatever methods of a subclass say. Numbers may run code of the user that
+// changes the list, so that an item may be gone.
+Py_ssize_t count_of(nb::handle list) {
+  return PyList_Check(list.ptr()) ? PyList_Size(list.ptr()) : PyTuple_Size(list.ptr());
+}
+// Invalid, with IndexError set, if it is gone.
+nb::object item_at(nb::handle list, Py_ssize_t i) noexcept {
+  return nb::borrow(PyList_Check(list.ptr()) ? PyList_GetItem(list.ptr(), i)
+                                             : PyTuple_GetItem(list.ptr(), i));
+}
+nb::object item_of(nb::handle list, Py_ssize_t i) {
+  nb::object item = item_at(list, i);
+  if (!item.is_valid()) throw nb::python_error();
+  return item;
+}
+
+void scan_list(ListScan& scan, nb::handle h, size_t depth) {
+  const Py_ssize_t count = count_of(h);
   if (depth == scan.shape.size()) {
     if (scan.any) throw nb::value_error("an array needs lists of equal depth");
     scan.shape.push_back(count);
@@ -59,7 +74,7 @@ void scan_list(Scan& scan, nb::handle h, size_t depth) {
     throw nb::value_error("an array needs lists of equal length");
   }
   for (Py_ssize_t i = 0; i < count && !scan.foreign; ++i) {
-    const nb::object item = nb::steal(PySequence_GetItem(items.ptr(), i));
+    const nb::object item = item_of(h, i);
     if (is_list(item)) {
       scan_list(scan, item, depth + 1);
     } else if (is_number(item)) {
@@ -73,7 +88,7 @@ void scan_list(Scan& scan, nb::handle h, size_t depth) {
   }
 }
 
-Dtype dtype_of(const Scan& scan) {
+Dtype dtype_of(const ListScan& scan) {
   if (!scan.any || scan.kind == Kind::fraction) return Dtype::float32;
   if (scan.kind == Kind::boolean) return Dtype::bool_;
   if (scan.above_64) return Dtype::uint64;
@@ -107,7 +122,9 @@ T integer_of(nb::handle h) {
 template <typename T>
 T element_of(nb::handle h) {
   if constexpr (std::is_same_v<T, bool>) {
-    return PyObject_IsTrue(h.ptr()) == 1;
+    const int truth = PyObject_IsTrue(h.ptr());
+    if (truth < 0) throw nb::python_error();
+    return truth == 1;
   } else {
     if constexpr (std::is_integral_v<T>) {
       if (PyLong_Check(h.ptr())) return integer_of<T>(h);
@@ -128,17 +145,17 @@ T element_of(nb::handle h) {
   }
 }
 
+// Appends the numbers below `h`, whose shape a scan found. ValueError if it has another by now.
 template <typename T>
-T* fill_list(T* to, nb::handle h) {
-  if (!is_list(h)) {
-    *to = element_of<T>(h);
-    return to + 1;
+void fill_list(T*& to, nb::handle h, std::span<const int64_t> shape) {
+  if (shape.empty() ? !is_number(h) : !is_list(h) || count_of(h) != shape[0]) {
+    throw nb::value_error("a list was changed while an array was made of it");
   }
-  const Py_ssize_t count = PySequence_Size(h.ptr());
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    to = fill_list(to, nb::object(nb::steal(PySequence_GetItem(h.ptr(), i))));
+  if (shape.empty()) {
+    *to++ = element_of<T>(h);
+    return;
   }
-  return to;
+  for (int64_t i = 0; i < shape[0]; ++i) fill_list(to, item_of(h, i), shape.subspan(1));
 }
 
 Array upload(Dtype dtype, const Shape& shape, std::span<const std::byte> bytes, const On& on) {
@@ -148,7 +165,10 @@ Array upload(Dtype dtype, const Shape& shape, std::span<const std::byte> bytes, 
 Array of_numbers(nb::handle h, const Shape& shape, Dtype dtype, const On& on) {
   const auto count = static_cast<size_t>(elements(shape));
   std::vector<std::byte> bytes(count * size_of(dtype).value);
-  with_element_type(dtype, [&]<typename T>() { fill_list(reinterpret_cast<T*>(bytes.data()), h); });
+  with_element_type(dtype, [&]<typename T>() {
+    auto* to = reinterpret_cast<T*>(bytes.data());
+    fill_list(to, h, shape.span());
+  });
   return upload(dtype, shape, bytes, on);
 }
 
@@ -156,25 +176,42 @@ Array with_dtype(Array a, std::optional<Dtype> dtype, const On& on) {
   return dtype && *dtype != a.dtype() ? astype(a, *dtype, on) : a;
 }
 
+// Raises RecursionError where lists, which may contain themselves, go too deep.
+class Deeper {
+ public:
+  Deeper() {
+    if (Py_EnterRecursiveCall(" while an array is made of lists") != 0) throw nb::python_error();
+  }
+  ~Deeper() { Py_LeaveRecursiveCall(); }
+  Deeper(const Deeper&) = delete;
+  Deeper& operator=(const Deeper&) = delete;
+};
+
 Array of_list(nb::handle h, std::optional<Dtype> dtype, const On& on) {
-  Scan scan;
+  ListScan scan;
   scan_list(scan, h, 0);
   if (!scan.foreign) return of_numbers(h, scan.shape, dtype.value_or(dtype_of(scan)), on);
+  const Deeper deeper;
   std::vector<Array> parts;
-  const Py_ssize_t count = PySequence_Size(h.ptr());
-  for (Py_ssize_t i = 0; i < count; ++i) {
-    parts.push_back(to_array(nb::object(nb::steal(PySequence_GetItem(h.ptr(), i))), {}, on));
+  for (Py_ssize_t i = 0; i < count_of(h); ++i) {
+    parts.push_back(to_array(item_of(h, i), {}, on));
   }
   return with_dtype(stack(parts, 0, on), dtype, on);
 }
 
 Array of_number(nb::handle h, std::optional<Dtype> dtype, const On& on) {
-  Scan scan;
+  ListScan scan;
   note_number(scan, h);
   return of_numbers(h, {}, dtype.value_or(dtype_of(scan)), on);
 }
 
-nb::object numpy_array_of(nb::handle h) { return h.attr("__array__")(); }
+nb::object numpy_array_of(nb::handle h) {
+  nb::object made = h.attr("__array__")();
+  if (PyObject_CheckBuffer(made.ptr()) == 0) {
+    throw nb::type_error("__array__ returned something that is not an array of NumPy");
+  }
+  return made;
+}
 
 [[noreturn]] void raise_not_an_array(nb::handle h) {
   throw nb::type_error(
@@ -295,9 +332,8 @@ bool integers_from(nb::handle object, std::vector<int64_t>& to) noexcept {
     return true;
   };
   if (is_list(object)) {
-    const Py_ssize_t count = PySequence_Size(object.ptr());
-    for (Py_ssize_t i = 0; i < count; ++i) {
-      if (!add(nb::object(nb::steal(PySequence_GetItem(object.ptr(), i))))) return false;
+    for (Py_ssize_t i = 0; i < count_of(object); ++i) {
+      if (!add(item_at(object, i))) return false;
     }
     return true;
   }

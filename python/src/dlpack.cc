@@ -5,156 +5,97 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <variant>
 
+#include "holdfast/dlpack.h"
 #include "holdfast/eval.h"
 #include "holdfast/native.h"
 #include "holdfast/views.h"
-#include "python/src/buffer.h"
-#include "python/src/dlpack_abi.h"
 
 namespace holdfast::python {
 namespace {
 
-dl::DataType data_type(Dtype dtype) {
-  const auto bits = static_cast<uint8_t>(size_of(dtype).value * 8);
-  const uint8_t code = dtype == Dtype::bool_      ? dl::kBool
-                       : dtype == Dtype::bfloat16 ? dl::kBfloat
-                       : is_floating(dtype)       ? dl::kFloat
-                       : is_signed_integer(dtype) ? dl::kInt
-                                                  : dl::kUint;
-  return {code, bits, 1};
-}
+// What DLPack calls memory of the host and of CUDA devices.
+constexpr int64_t kHostMemory = 1;
+constexpr int64_t kCudaMemory = 2;
+// Streams that have a number of their own in __dlpack__; the first is a CUstream by it.
+constexpr int64_t kLegacyStream = 1;
+constexpr int64_t kNoStream = -1;  // the consumer orders its work itself
 
-std::optional<Dtype> dtype_of(const dl::DataType& type) {
-  for (unsigned i = 0; i < kernel::kDtypes; ++i) {
-    const dl::DataType one = data_type(static_cast<Dtype>(i));
-    if (one.code == type.code && one.bits == type.bits && type.lanes == 1) {
-      return static_cast<Dtype>(i);
-    }
-  }
-  return {};
-}
-
-// Elements as a consumer gets them. Holds no Python object, so that any thread may drop it.
-struct Elements {
-  std::variant<HostView, NativeView> keep;
-  dl::Device device;
-  void* data;
-  Dtype dtype;
-  Shape shape;
-  Strides strides;
-  bool copied;
+// What a capsule that has a tensor is called, before and after somebody has taken the tensor.
+template <typename Tensor>
+struct CapsuleNames;
+template <>
+struct CapsuleNames<DlpackTensor> {
+  static constexpr const char* kFresh = "dltensor";
+  static constexpr const char* kUsed = "used_dltensor";
+};
+template <>
+struct CapsuleNames<DlpackTensorVersioned> {
+  static constexpr const char* kFresh = "dltensor_versioned";
+  static constexpr const char* kUsed = "used_dltensor_versioned";
 };
 
-template <typename Managed>
-struct Exported {
-  explicit Exported(Elements given)
-      : elements(std::move(given)),
-        shape(elements.shape.begin(), elements.shape.end()),
-        strides(elements.strides.begin(), elements.strides.end()) {
-    managed.tensor = {.data = elements.data,
-                      .device = elements.device,
-                      .ndim = static_cast<int32_t>(shape.size()),
-                      .dtype = data_type(elements.dtype),
-                      .shape = shape.data(),
-                      .strides = strides.data(),
-                      .byte_offset = 0};
-    managed.context = this;
-    managed.deleter = [](Managed* m) {
-      const std::unique_ptr<Exported> done(static_cast<Exported*>(m->context));
-    };
-  }
-  Elements elements;
-  std::vector<int64_t> shape;
-  std::vector<int64_t> strides;
-  Managed managed{};
-};
+template <typename Tensor>
+Tensor tensor_in(PyObject* capsule) {
+  return Tensor(static_cast<typename Tensor::pointer>(
+      PyCapsule_GetPointer(capsule, CapsuleNames<Tensor>::kFresh)));
+}
 
-// A capsule whose name tells whether somebody has taken the tensor.
-template <typename Managed>
-nb::object capsule_of(std::unique_ptr<Exported<Managed>> exported, const char* name,
-                      PyCapsule_Destructor destructor) {
-  nb::object made = nb::steal(PyCapsule_New(&exported->managed, name, destructor));
+template <typename Tensor>
+bool has_tensor(PyObject* capsule) {
+  return PyCapsule_IsValid(capsule, CapsuleNames<Tensor>::kFresh) != 0;
+}
+
+template <typename Tensor>
+nb::object capsule_of(Tensor tensor) {
+  nb::object made =
+      nb::steal(PyCapsule_New(tensor.get(), CapsuleNames<Tensor>::kFresh, [](PyObject* capsule) {
+        if (has_tensor<Tensor>(capsule)) (void)tensor_in<Tensor>(capsule);  // nobody took it
+      }));
   if (!made.is_valid()) throw nb::python_error();
-  (void)exported.release();
+  (void)tensor.release();
   return made;
 }
 
-template <typename Managed>
-void drop_unused(PyObject* capsule, const char* name) {
-  if (PyCapsule_IsValid(capsule, name) == 0) return;
-  auto* managed = static_cast<Managed*>(PyCapsule_GetPointer(capsule, name));
-  managed->deleter(managed);
+Copying copying_of(std::optional<bool> copy_it) {
+  if (!copy_it) return Copying::if_needed;
+  return *copy_it ? Copying::always : Copying::never;
+}
+
+// Calls f; what the public functions refuse is a BufferError in Python's protocol.
+template <typename F>
+auto or_buffer_error(F&& f) {
+  try {
+    return std::forward<F>(f)();
+  } catch (const UsageError& error) {
+    throw nb::buffer_error(error.what());
+  } catch (const UnsupportedError& error) {
+    throw nb::buffer_error(error.what());
+  }
 }
 
 // Where an array's elements are for a consumer that asks for no other place.
-dl::Device place_of(const Array& array) {
+std::pair<int64_t, int64_t> place_of(const Array& array) {
   const int32_t ordinal = driver_ordinal(array.device());
-  return ordinal < 0 ? dl::Device{dl::kCpu, 0} : dl::Device{dl::kCuda, ordinal};
+  if (ordinal < 0) return {kHostMemory, 0};
+  return {kCudaMemory, ordinal};
 }
 
-Elements on_host(const Array& array, std::optional<bool> copy_it) {
-  HostView view = without_gil([&](const WaitLimit& limit) {
-    return HostView(copy_it.value_or(false) ? copy(array) : array, limit);
-  });
-  const bool copied = copy_it.value_or(false) || view.copied();
-  if (copied && copy_it && !*copy_it) {
-    throw nb::buffer_error("the host cannot reach this device's memory without a copy");
-  }
-  auto* const data = const_cast<std::byte*>(view.data());
-  const Dtype dtype = view.dtype();
-  const Shape shape = view.shape();
-  const Strides strides = view.strides();
-  return {std::move(view), {dl::kCpu, 0}, data, dtype, shape, strides, copied};
-}
-
-// The consumer's CUstream: the legacy default stream where none is given.
-int64_t consumer_stream(const nb::object& given) {
-  if (given.is_none()) return dl::kLegacyStream;
-  if (PyBool_Check(given.ptr()) || PyLong_Check(given.ptr()) == 0) {
-    throw nb::type_error("stream is a CUDA stream's address as an int, 1, 2, -1 or None");
-  }
-  const auto stream = nb::cast<int64_t>(given);
-  if (stream == 0 || stream < dl::kNoStream) {
-    throw nb::value_error(
-        "stream=0 could be either default stream of CUDA: give 1 (legacy) or 2 (per thread)");
-  }
-  return stream;
-}
-
-// In the memory of the GPU. The consumer's stream waits there for the elements; once the consumer
-// gives them back, its work until then is waited for there, too.
-Elements on_gpu(const Array& array, const dl::Device& place, bool copy_it,
-                const nb::object& stream) {
-  const int64_t number = consumer_stream(stream);
-  const auto handle = [](int64_t of) { return reinterpret_cast<void*>(of); };  // NOLINT
-  const Array shown = without_gil([&](const WaitLimit&) {
-    Array made = copy_it ? copy(array) : array;
-    async_eval(made);
-    return made;
-  });
-  NativeView view = [&] {
-    try {
-      return without_gil([&](const WaitLimit&) {
-        return number == dl::kNoStream ? NativeView::unordered(shown)
-                                       : NativeView(shown, handle(number));
-      });
-    } catch (const UsageError& error) {
-      throw nb::buffer_error(error.what());
+// The CUstream that a consumer names: the legacy default stream where it names none, null where it
+// orders its work itself.
+void* consumer_stream(const nb::object& given) {
+  int64_t stream = kLegacyStream;
+  if (!given.is_none()) {
+    if (PyBool_Check(given.ptr()) || PyLong_Check(given.ptr()) == 0) {
+      throw nb::type_error("stream is a CUDA stream's address as an int, 1, 2, -1 or None");
     }
-  }();
-  // The thread that gives the elements back has another default stream; the legacy one waits for
-  // all of them.
-  if (number == dl::kNoStream || number == dl::kPerThreadStream) {
-    view.set_last_reader(handle(dl::kLegacyStream));
+    stream = nb::cast<int64_t>(given);
+    if (stream == 0 || stream < kNoStream) {
+      throw nb::value_error(
+          "stream=0 could be either default stream of CUDA: give 1 (legacy) or 2 (per thread)");
+    }
   }
-  auto* const data = reinterpret_cast<void*>(view.address());  // NOLINT(performance-no-int-to-ptr)
-  const Array& seen = view.array();
-  const Dtype dtype = seen.dtype();
-  const Shape shape = seen.shape();
-  const Strides strides = seen.strides();
-  return {std::move(view), place, data, dtype, shape, strides, copy_it};
+  return stream == kNoStream ? nullptr : reinterpret_cast<void*>(stream);  // NOLINT
 }
 
 nb::object export_dlpack(const Array& given, const nb::object& stream,
@@ -164,113 +105,54 @@ nb::object export_dlpack(const Array& given, const nb::object& stream,
   drain_tasks();
   // Another thread may assign to the object meanwhile.
   const Array held = given;  // NOLINT(performance-unnecessary-copy-initialization)
-  const dl::Device home = place_of(held);
-  const auto [type, id] = dl_device.value_or(std::pair<int64_t, int64_t>(home.type, home.id));
-  const bool to_host = type == dl::kCpu && id == 0;
-  if (!to_host && (type != home.type || id != home.id)) {
+  const std::pair<int64_t, int64_t> home = place_of(held);
+  const std::pair<int64_t, int64_t> place = dl_device.value_or(home);
+  const bool to_host = place == std::pair(kHostMemory, int64_t{0});
+  if (!to_host && place != home) {
     throw nb::buffer_error(("an array on '" + held.device().name() +
                             "' is exported to its own device or to the host, dl_device=(1, 0)")
                                .c_str());
   }
-  Elements elements =
-      to_host ? on_host(held, copy_it) : on_gpu(held, home, copy_it.value_or(false), stream);
-  const bool copied = elements.copied;
-  if (max_version && max_version->first >= 1) {
-    auto made = std::make_unique<Exported<dl::ManagedTensorVersioned>>(std::move(elements));
-    made->managed.version = dl::kVersion;
-    made->managed.flags = copied ? dl::kCopied : dl::kReadOnly;
-    return capsule_of(std::move(made), dl::kVersionedName, [](PyObject* c) {
-      drop_unused<dl::ManagedTensorVersioned>(c, dl::kVersionedName);
-    });
-  }
-  return capsule_of(std::make_unique<Exported<dl::ManagedTensor>>(std::move(elements)), dl::kName,
-                    [](PyObject* c) { drop_unused<dl::ManagedTensor>(c, dl::kName); });
+  void* const reader = to_host ? nullptr : consumer_stream(stream);
+  const Copying copying = copying_of(copy_it);
+  // First what the elements themselves may raise.
+  without_gil([&](const WaitLimit& limit) {
+    if (to_host) {
+      held.eval(limit);
+    } else {
+      async_eval(held);
+    }
+  });
+  const bool versioned = max_version && max_version->first >= 1;
+  return or_buffer_error([&] {
+    if (versioned) {
+      return capsule_of(without_gil([&](const WaitLimit& limit) {
+        return to_host ? to_dlpack_versioned(held, copying, limit)
+                       : to_dlpack_versioned_on_gpu(held, reader, copying);
+      }));
+    }
+    return capsule_of(without_gil([&](const WaitLimit& limit) {
+      return to_host ? to_dlpack(held, copying, limit) : to_dlpack_on_gpu(held, reader, copying);
+    }));
+  });
 }
 
-// The producer's tensor, until its deleter was called.
-template <typename Managed>
-std::shared_ptr<void> owned(Managed* managed) {
-  return {managed, [](void* p) {
-            auto* m = static_cast<Managed*>(p);
-            if (m->deleter != nullptr) m->deleter(m);
-          }};
-}
-
-// The device whose memory a producer's tensor is in, and the stream that the producer orders it
-// for.
+// The GPU whose memory a producer's tensor is in, and the stream that the producer orders it for.
 struct Gpu {
   Device device;
   void* stream;
 };
 
-// The GPU with this number, `on` if that says which device to use.
-Gpu gpu_of(int64_t ordinal, const On& on) {
-  return without_gil([&](const WaitLimit&) {
-    const bool asked = static_cast<bool>(on.state());
-    Device device = asked ? Stream(on.state()).device() : default_device();
-    if (driver_ordinal(device) != ordinal) {
-      if (asked) {
-        throw UsageError("memory of GPU " + std::to_string(ordinal) +
-                         " cannot become an array on '" + device.name() +
-                         "' directly: import it, then use to()");
-      }
-      device = holdfast::device("cuda:" + std::to_string(ordinal));
-    }
-    return Gpu{device, native_stream(device)};
-  });
-}
-
-Array shared_on_gpu(const Gpu& gpu, const std::byte* data, Dtype dtype, const Shape& shape,
-                    const Strides& strides, std::shared_ptr<void> keep,
-                    std::optional<bool> copy_it) {
-  const Reached reached = reached_by(shape, strides);
-  const auto first = reinterpret_cast<uint64_t>(data) -
-                     static_cast<uint64_t>(reached.layout.offset) * size_of(dtype).value;
-  return without_gil([&](const WaitLimit& limit) {
-    Array whole = from_native(first, dtype, Shape{reached.count}, gpu.stream,
-                              dropped_with_gil(std::move(keep)), {}, gpu.device);
-    Array shown = whole.with_layout(reached.layout);
-    if (!copy_it.value_or(false)) return shown;
-    // The producer may write to its memory as soon as this returns.
-    Array copied = copy(shown);
-    copied.eval(limit);
-    return copied;
-  });
-}
-
-Array array_of(const dl::Tensor& tensor, std::shared_ptr<void> keep, std::optional<bool> copy_it,
-               const On& on, const std::optional<Gpu>& gpu) {
-  const bool on_gpu = tensor.device.type == dl::kCuda;
-  if ((!on_gpu && tensor.device.type != dl::kCpu && tensor.device.type != dl::kCudaHost) ||
-      on_gpu != gpu.has_value()) {
-    throw nb::buffer_error("only memory of the host and of CUDA devices can be imported");
-  }
-  const std::optional<Dtype> dtype = dtype_of(tensor.dtype);
-  if (!dtype) throw nb::buffer_error("no dtype has such elements");
-  if (tensor.ndim < 0 || static_cast<size_t>(tensor.ndim) > Dims::kMaxDims) {
-    throw nb::buffer_error("an array has at most 8 axes");
-  }
-  const auto ndim = static_cast<size_t>(tensor.ndim);
-  const Shape shape(std::span<const int64_t>(tensor.shape, ndim));
-  if (elements(shape) == 0) return {*dtype, shape, {}, {}, gpu ? On(gpu->device) : on};
-  Strides strides = tensor.strides != nullptr
-                        ? Strides(std::span<const int64_t>(tensor.strides, ndim))
-                        : Layout::row_contiguous(shape).strides;
-  const auto* data = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
-  if (gpu) return shared_on_gpu(*gpu, data, *dtype, shape, strides, std::move(keep), copy_it);
-  if (!copy_it.value_or(false)) {
-    if (auto made = import_memory(data, *dtype, shape, strides, keep, on)) return *made;
-    if (copy_it) throw nb::buffer_error("the memory cannot be shared with this device");
-  }
-  for (size_t i = 0; i < ndim; ++i) strides[i] *= static_cast<int64_t>(size_of(*dtype).value);
-  return copy_memory(data, *dtype, shape, strides, on);
-}
-
 std::optional<Gpu> gpu_of(nb::handle object, const On& on) {
   if (!nb::hasattr(object, "__dlpack_device__")) return {};
   const nb::object place = object.attr("__dlpack_device__")();
-  if (nb::cast<int64_t>(place[0]) != dl::kCuda) return {};
-  return gpu_of(nb::cast<int64_t>(place[1]), on);
+  // DLPack's types of devices are an enum in some producers, and an int in others.
+  if (nb::cast<int64_t>(nb::int_(place[0])) != kCudaMemory) return {};
+  const auto id = nb::cast<int32_t>(place[1]);
+  return without_gil([&](const WaitLimit&) {
+    const Device device = gpu_of_dlpack(id, on);
+    return Gpu{device, native_stream(device)};
+  });
 }
 
 // The producer is told of the stream that the elements are wanted on: ours, which it makes wait.
@@ -287,24 +169,47 @@ nb::object capsule_from(nb::handle object, const std::optional<Gpu>& gpu) {
   return call(**given);
 }
 
+template <typename Tensor>
+Array array_of(const nb::object& capsule, std::optional<bool> copy_it, const On& on,
+               const std::optional<Gpu>& gpu) {
+  // Another thread may see the capsule. If anything raises, the tensor is given back here.
+  Tensor tensor = tensor_in<Tensor>(capsule.ptr());
+  PyCapsule_SetName(capsule.ptr(), CapsuleNames<Tensor>::kUsed);
+  if ((gpu_number(tensor) >= 0) != gpu.has_value()) {
+    throw nb::buffer_error("the tensor is not on the device that __dlpack_device__ says");
+  }
+  const bool copies_on_gpu = gpu && copy_it.value_or(false);
+  const Copying copying = copies_on_gpu ? Copying::never : copying_of(copy_it);
+  const On where = gpu ? On(gpu->device) : on;
+  Array made = or_buffer_error([&] {
+    return without_gil([&](const WaitLimit&) {
+      return from_dlpack(std::move(tensor), copying, where,
+                         [](std::function<void()> drop) { run_with_gil_later(std::move(drop)); });
+    });
+  });
+  if (copies_on_gpu) {
+    // The producer may write to its memory as soon as this returns. If a signal ends the wait, the
+    // copy in flight keeps the memory.
+    made = without_gil([&](const WaitLimit& limit) {
+      Array copied = copy(made);
+      copied.eval(limit);
+      return copied;
+    });
+  }
+  drain_tasks();  // a copied tensor is given back at once
+  return made;
+}
+
 }  // namespace
 
 Array import_dlpack(nb::handle object, std::optional<bool> copy_it, const On& on) {
   const std::optional<Gpu> gpu = gpu_of(object, on);
   const nb::object capsule = capsule_from(object, gpu);
-  if (PyCapsule_IsValid(capsule.ptr(), dl::kVersionedName) != 0) {
-    auto* managed = static_cast<dl::ManagedTensorVersioned*>(
-        PyCapsule_GetPointer(capsule.ptr(), dl::kVersionedName));
-    if (managed->version.major > dl::kVersion.major) {
-      throw nb::buffer_error("the tensor is of a later version of DLPack than 1");
-    }
-    PyCapsule_SetName(capsule.ptr(), dl::kUsedVersionedName);
-    return array_of(managed->tensor, owned(managed), copy_it, on, gpu);
+  if (has_tensor<DlpackTensorVersioned>(capsule.ptr())) {
+    return array_of<DlpackTensorVersioned>(capsule, copy_it, on, gpu);
   }
-  if (PyCapsule_IsValid(capsule.ptr(), dl::kName) != 0) {
-    auto* managed = static_cast<dl::ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), dl::kName));
-    PyCapsule_SetName(capsule.ptr(), dl::kUsedName);
-    return array_of(managed->tensor, owned(managed), copy_it, on, gpu);
+  if (has_tensor<DlpackTensor>(capsule.ptr())) {
+    return array_of<DlpackTensor>(capsule, copy_it, on, gpu);
   }
   throw nb::type_error("__dlpack__ returned no capsule with a tensor");
 }
@@ -319,10 +224,7 @@ void bind_dlpack(nb::module_& m, ArrayClass& c) {
       "stream) is made to wait for the elements, and once the capsule's deleter was called the "
       "memory is reused after what that stream had by then. BufferError if the elements wait for "
       "something that the host has yet to do.");
-  c.def("__dlpack_device__", [](const Array& a) {
-    const dl::Device place = place_of(a);
-    return std::pair<int, int>(place.type, place.id);
-  });
+  c.def("__dlpack_device__", [](const Array& a) { return place_of(a); });
   m.def(
       "from_dlpack",
       [](nb::handle x, const On& device, std::optional<bool> copy_it) {

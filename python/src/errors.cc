@@ -1,5 +1,6 @@
 #include <array>
 #include <string>
+#include <typeinfo>
 
 #include "python/src/bindings.h"
 
@@ -31,6 +32,10 @@ void translate(const std::exception_ptr& thrown, void*) {
     std::rethrow_exception(thrown);
   } catch (const Error& error) {
     PyErr_SetString(classes.at(static_cast<size_t>(error.code())), error.what());
+  } catch (const std::bad_cast&) {
+    // What nb::cast throws inside a call whose own arguments were right.
+    PyErr_SetString(PyExc_TypeError,
+                    "an argument contains a value of another type, or a number out of range");
   }
 }
 

@@ -217,17 +217,20 @@ class Parser {
 }  // namespace
 
 int64_t length_of(const Slice& slice, int64_t length) {
-  const auto clamp = [&](int64_t at, int64_t low, int64_t high) {
-    return std::clamp(at < 0 ? at + length : at, low, high);
+  const bool forward = slice.step > 0;
+  const int64_t low = forward ? 0 : -1;
+  const int64_t high = forward ? length : length - 1;
+  const auto bounded = [&](const std::optional<int64_t>& at, int64_t missing) {
+    return at ? std::clamp(*at < 0 ? *at + length : *at, low, high) : missing;
   };
-  if (slice.step > 0) {
-    const int64_t start = slice.start ? clamp(*slice.start, 0, length) : 0;
-    const int64_t stop = slice.stop ? clamp(*slice.stop, 0, length) : length;
-    return std::max<int64_t>(0, (stop - start + slice.step - 1) / slice.step);
-  }
-  const int64_t start = slice.start ? clamp(*slice.start, -1, length - 1) : length - 1;
-  const int64_t stop = slice.stop ? clamp(*slice.stop, -1, length - 1) : -1;
-  return std::max<int64_t>(0, (start - stop - slice.step - 1) / -slice.step);
+  const int64_t start = bounded(slice.start, forward ? low : high);
+  const int64_t stop = bounded(slice.stop, forward ? high : low);
+  const int64_t distance = forward ? stop - start : start - stop;
+  if (distance <= 0) return 0;
+  // Unsigned: the lowest step has no negation, and the distance and a large step no sum.
+  const uint64_t step =
+      forward ? static_cast<uint64_t>(slice.step) : -static_cast<uint64_t>(slice.step);
+  return static_cast<int64_t>((static_cast<uint64_t>(distance) - 1) / step + 1);
 }
 
 Key parse_key(const Array& x, nb::handle given) { return Parser(x, given).key(); }

@@ -70,6 +70,7 @@ def taken(x, **more):
     return cast(at, POINTER(Versioned))
 
 
+@on_cpu
 def test_exported_tensors_say_what_they_are():
     managed = taken(hf.arange(12, dtype=hf.int16).reshape(3, 4)[:, ::-2])
     t = managed.contents.tensor

@@ -153,6 +153,7 @@ def test_dlpack_goes_to_numpy_and_back_without_a_copy():
     assert np.from_dlpack(x[:, ::-1]).tolist() == x[:, ::-1].tolist()
 
 
+@on_cpu
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_dtype_goes_through_dlpack(name):
     a = np.arange(6).reshape(2, 3).astype(name)
@@ -161,6 +162,7 @@ def test_every_dtype_goes_through_dlpack(name):
     np.testing.assert_array_equal(np.from_dlpack(x), a)
 
 
+@on_cpu
 def test_dlpack_follows_its_protocol():
     x = hf.arange(4)
     assert x.__dlpack_device__() == (1, 0)
@@ -229,6 +231,7 @@ def test_imported_memory_can_be_dropped_on_a_thread_that_is_not_pythons():
     assert is_given_back(seen)
 
 
+@on_cpu
 def test_threads_export_and_import_at_once():
     failures = []
 

@@ -62,6 +62,7 @@ KINDS = {
             hf.kernel("leaks_three", ["x"], ["y"], "y[0] = x[0];", header="struct Some {};")
     """,
     "DLPack out": """
+        hf.set_default_device("cpu")
         x = hf.arange(64, dtype=hf.float32)
         def work():
             np.from_dlpack(x)
@@ -81,6 +82,7 @@ KINDS = {
             memoryview(x).release()
     """,
     "NumPy in": """
+        hf.set_default_device("cpu")
         a = np.arange(64, dtype=np.float32)
         def work():
             hf.array(a)
@@ -193,12 +195,15 @@ assert sys.getallocatedblocks() - blocks < 200, (blocks, sys.getallocatedblocks(
 assert len(gc.get_objects()) - objects < 50, (objects, len(gc.get_objects()))
 assert all(abs(b - a) < 50 for a, b in zip(counts, after)), (counts, after)
 assert hf.stats().submissions_in_flight == 0
-# What Python traces of its own memory, call by call.
+# What Python traces of its own memory, call by call; a pool of threads may still grow by one.
 tracemalloc.start()
 run(200)
-before, _ = tracemalloc.get_traced_memory()
-run(200)
-traced = tracemalloc.get_traced_memory()[0] - before
+for attempt in range(3):
+    before, _ = tracemalloc.get_traced_memory()
+    run(200)
+    traced = tracemalloc.get_traced_memory()[0] - before
+    if traced < 200 * 8:
+        break
 assert traced < 200 * 8, traced
 assert grown < {count} * {most}, grown / {count}
 """

@@ -192,7 +192,8 @@ def test_a_forked_child_gets_a_clear_error_and_the_parent_goes_on(run_python):
         "",  # arrays as globals, nothing waited for
         "import threading; threading.Thread(target=x.eval, daemon=True).start()",
         "import threading; threading.Thread(target=x.eval).start()",
-        "import numpy as np; y = np.asarray(hf.arange(10)); z = hf.from_numpy(np.ones(9)) + 1",
+        "import numpy as np; y = np.asarray(hf.arange(10))\n"
+        "hf.set_default_device('cpu'); z = hf.from_numpy(np.ones(9)) + 1",
         "import sys; sys.exit(0)",
         "import numpy as np; keep = hf.from_dlpack(np.ones(9)); hf.async_eval(keep + 1); del keep",
     ],
@@ -253,6 +254,7 @@ def test_a_forked_child_can_exit_as_usual(run_python):
         import holdfast as hf
         import numpy as np
         warnings.simplefilter("ignore")
+        hf.set_default_device("cpu")
         x = hf.arange(3) + 1
         y = hf.from_numpy(np.ones(4)) + 1
         hf.async_eval(x, y)
