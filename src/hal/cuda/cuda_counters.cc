@@ -167,10 +167,10 @@ Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, c
   Counter counter = taken.value();
   ++counter.last;
   // Goes with the last Point; its counter is then used again, with the next value.
-  struct Mark final : CudaObject {
-    Mark(const std::shared_ptr<CudaCore>& of, const Counter& written)
+  struct NativeMark final : CudaObject {
+    NativeMark(const std::shared_ptr<CudaCore>& of, const Counter& written)
         : CudaObject(of), counter(written) {}
-    ~Mark() override {
+    ~NativeMark() override {
       give_back();
       core()->forget_mark(progress);
       core()->give_counter(counter);
@@ -181,7 +181,7 @@ Result<CudaCore::Marked> CudaCore::mark(const std::shared_ptr<CudaCore>& core, c
     Counter counter;
     CudaProgress progress;
   };
-  auto made = std::make_shared<Mark>(core, taken.value());
+  auto made = std::make_shared<NativeMark>(core, taken.value());
   CudaProgress& progress = made->progress;
   progress.is_native = true;
   progress.stream = stream;
