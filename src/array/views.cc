@@ -191,7 +191,7 @@ Array as_strided(const Array& array, const Shape& shape, const Strides& strides,
   (void)array.dtype();  // refuses an Array without a value
   const int64_t size = elements(array.value()->shape());
   array::Tracing* const tracing = array::Tracing::current();
-  if (tracing != nullptr && tracing->is_partial(array) && size > 0) {
+  if (tracing != nullptr && tracing->is_partial(array)) {
     // Of the right shape: what it shows is not used.
     tracing->add_obstacle("it uses as_strided on an argument that is a view");
     return array.with_layout({shape, Strides::filled(shape.size(), 0), 0});

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "holdfast/array/apply.h"
 #include "holdfast/array/layouts.h"
 #include "holdfast/base/error.h"
@@ -49,8 +51,11 @@ ArgumentType::ArgumentType(const Array& array) : dtype(array.dtype()), layout(ar
 
 Array make_placeholder(const ArgumentType& type, const std::string& place, const On& on) {
   const Ref<const Operation> operation = make_ref<const Placeholder>(place);
-  const bool whole = type.layout == Layout::row_contiguous(type.layout.shape);
-  const OutputType memory{whole ? type.layout.shape : shape_of(type.elements), type.dtype};
+  // What shows nothing of some memory is still a view of it.
+  const bool empty_view = type.elements == 0 && !type.whole;
+  const bool whole = type.layout == Layout::row_contiguous(type.layout.shape) && !empty_view;
+  const OutputType memory{
+      whole ? type.layout.shape : shape_of(std::max<int64_t>(type.elements, 1)), type.dtype};
   const Array all = holdfast::apply(operation, {}, memory, on);
   return whole ? all : all.with_layout(type.layout);
 }

@@ -501,6 +501,15 @@ TEST_F(CompileTest, memory_around_an_argument_is_shown_as_without_compile) {
   EXPECT_EQ(stats().calls_not_compiled, 1U);
 }
 
+TEST_F(CompileTest, memory_behind_an_argument_without_elements_is_shown_as_without_compile) {
+  const auto f = compile([](const Array& x) { return as_strided(x, {}, {}, 0) + 1.0F; });
+  const Array none = slice(numbers({1, 2, 3, 4}), {{.start = 2, .stop = 2}});
+  ASSERT_EQ(none.size(), 0U);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(f(none).item<float>(), (as_strided(none, {}, {}, 0) + 1.0F).item<float>());
+  }
+}
+
 TEST_F(CompileTest, a_compiled_function_becomes_part_of_another_one) {
   const auto inner = compile([](const Array& x) { return x + 1.0F; });
   const auto outer = compile([&](const Array& x) { return inner(inner(x)) * 2.0F; });
