@@ -59,6 +59,13 @@ namespace holdfast {
 // UsageError: order them. A call that throws leaves the state as it was. A node that fails leaves
 // state that raises its failure; assign a good array to go on.
 //
+// Fusion. Elementwise operations, casts and where become one kernel with their neighbours, and with
+// reductions and softmax along the last axis, unless `fuse` is false. What elementwise operations
+// compute has the same bits as without: each result is rounded to its dtype, and no product is
+// fused with a sum. A reduction that shares a kernel keeps the error it has alone, but may round
+// otherwise. Kernels that users wrote stay as they are. HOLDFAST_LOG=compile says what became one
+// kernel, and why a reduction did not.
+//
 // Errors are the same as without compile: a kernel that does not compile, and memory that is not
 // there, are raised when a result is evaluated, and a failure on the device reaches whoever depends
 // on it. The results of one call are results of one node, though: a kernel that does not compile
@@ -92,6 +99,8 @@ struct CompileOptions {
   // does: other operations, other types, or constants with other elements. For debugging: it waits
   // for the constants. Numbers that f gives to operations are not compared.
   bool check = false;
+  // Whether operations share kernels; see above.
+  bool fuse = true;
   // How many signatures are kept. UsageError for zero. The default was chosen, not measured.
   size_t max_programs = 64;
 };

@@ -19,12 +19,13 @@ constexpr size_t kNotAnInput = SIZE_MAX;
 }  // namespace
 
 CompiledCall::CompiledCall(std::string name, std::shared_ptr<const Trace> trace, size_t arguments,
-                           bool keeps_trace)
+                           std::shared_ptr<const Trace> kept)
     : name_(std::move(name)),
       arguments_(arguments),
       has_state_(trace->placeholders.size() > arguments),
       input_of_(trace->placeholders.size(), kNotAnInput),
-      constants_(trace->constants) {
+      constants_(trace->constants),
+      kept_trace_(std::move(kept)) {
   for (const Trace::Step& step : trace->steps) {
     for (const Array& input : step.node->inputs()) {
       const size_t place = trace->place_of(*input.value());
@@ -54,7 +55,6 @@ CompiledCall::CompiledCall(std::string name, std::shared_ptr<const Trace> trace,
     types_.push_back({value->shape(), value->dtype()});
     names_.push_back(value->name());
   }
-  if (keeps_trace) kept_trace_ = trace;
   state_.lock()->trace = std::move(trace);
 }
 

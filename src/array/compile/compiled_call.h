@@ -16,9 +16,9 @@ namespace holdfast::array {
 class CompiledCall final : public Operation {
  public:
   // Placeholders: those of the arguments, then those of the state. Results: the function's, then
-  // the new state. `keeps_trace`: for trace().
+  // the new state. `kept`: for trace(); null: there is none.
   CompiledCall(std::string name, std::shared_ptr<const Trace> trace, size_t arguments,
-               bool keeps_trace);
+               std::shared_ptr<const Trace> kept);
 
   // Results and new state of a call with these arrays, which have the signature, in the order of
   // the placeholders and results.

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "holdfast/array/apply.h"
+#include "holdfast/array/compile/fusion.h"
 #include "holdfast/array/node_recorder.h"
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/log.h"
@@ -293,8 +294,21 @@ std::shared_ptr<const CompiledFunction::Entry> CompiledFunction::make_entry(
   }
   logging::note(logging::Topic::compile, "{} was traced: {} operations, {} constants", called(),
                 traced->steps.size(), traced->constants.size());
-  entry->call = make_ref<CompiledCall>(options_.name, std::move(traced), arguments, options_.check);
+  std::shared_ptr<const Trace> runs = options_.fuse ? fused(traced) : traced;
+  entry->call = make_ref<CompiledCall>(options_.name, std::move(runs), arguments,
+                                       options_.check ? std::move(traced) : nullptr);
   return entry;
+}
+
+// The trace that runs in its place.
+std::shared_ptr<const Trace> CompiledFunction::fused(
+    const std::shared_ptr<const Trace>& traced) const {
+  Fused fused = fuse(*traced);
+  for (const std::string& note : fused.notes) {
+    logging::note(logging::Topic::compile, "{}: {}", called(), note);
+  }
+  if (fused.kernels == 0) return traced;
+  return std::make_shared<Trace>(traced->placeholders, std::move(fused.results));
 }
 
 TracedCall CompiledFunction::call_uncompiled(DeviceState& device, std::span<const Array> arguments,

@@ -61,6 +61,7 @@ class CompiledFunction final : public RefCounted {
   std::shared_ptr<const Entry> make_entry(const CallSignature& signature, size_t arguments,
                                           const Ref<StreamState>& stream,
                                           const FlatFunction& f) const;
+  std::shared_ptr<const Trace> fused(const std::shared_ptr<const Trace>& traced) const;
   TracedCall call_uncompiled(DeviceState& device, std::span<const Array> arguments,
                              const FlatFunction& f) const;
   std::string called() const;

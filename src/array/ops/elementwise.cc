@@ -10,6 +10,7 @@
 
 #include "holdfast/array/layouts.h"
 #include "holdfast/array/ops/elementwise_kernels.h"
+#include "holdfast/array/ops/fusible.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/base/error.h"
 #include "holdfast/operation.h"
@@ -37,7 +38,7 @@ struct Types {
   Dtype result;
 };
 
-class Elementwise final : public Operation {
+class Elementwise final : public ElementOperation {
  public:
   Elementwise(const Expression& expression, Types types, const Pattern& operands,
               const std::array<kernel::Scalar, kMaxOperands>& numbers)
@@ -45,6 +46,7 @@ class Elementwise final : public Operation {
 
   std::string_view name() const noexcept override { return expression_.name; }
   void record(Encoder& encoder) const override;
+  ElementStep element_step() const override;
 
  private:
   struct Call {
@@ -101,6 +103,19 @@ void Elementwise::record(Encoder& encoder) const {
   } else {
     record_in_rows(call);
   }
+}
+
+ElementStep Elementwise::element_step() const {
+  ElementStep step{expression_, types_.computed, types_.result, operands_.chooses, {}};
+  for (size_t i = 0; i < operands_.count; ++i) {
+    const Pattern::Source& source = operands_.operands[i];
+    if (source.access == Access::number) {
+      step.operands.push_back({.number = numbers_[i]});
+    } else {
+      step.operands.push_back({.input = source.input});
+    }
+  }
+  return step;
 }
 
 void Elementwise::record_flat(Call& call) const {

@@ -5,6 +5,7 @@
 #include <string>
 #include <unordered_map>
 
+#include "holdfast/array/ops/element_text.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/sync/mutex.h"
@@ -14,61 +15,14 @@ namespace {
 
 constexpr std::array<std::string_view, kMaxOperands> kOperandNames{"a", "b", "c"};
 
-constexpr std::string_view kHelpers = R"(
-template <class T> struct Wrapping { using type = uint; };
-template <> struct Wrapping<long> { using type = ulong; };
-template <> struct Wrapping<ulong> { using type = ulong; };
-template <> struct Wrapping<float> { using type = float; };
-template <> struct Wrapping<double> { using type = double; };
-using U = Wrapping<C>::type;
-template <class T> constexpr bool is_floating = T(1.5f) != T(1);
-template <class T> T larger(T a, T b) { return a > b || a != a ? a : b; }
-template <class T> T smaller(T a, T b) { return a < b || a != a ? a : b; }
-)";
-
-// Where the thread's row begins.
-constexpr std::string_view kRowHelper = R"(
-template <class S, class D> long row_of(uint3 at, const S* shape, const D* strides, int ndim) {
-  long first = ndim == 3 ? long(at.z) * strides[0] : elem_to_loc(at.z, shape, strides, ndim - 2);
-  return first + long(at.y) * strides[ndim - 2];
-}
-)";
-
 // Of blocks of which `n` elements are there.
-constexpr std::string_view kBlockHelpers = R"(
+constexpr std::string_view kBlockStores = R"(
 // What becomes a half is a float first: of integers, too, since all that a float rounds are beyond
 // the largest half. Of a double that would be one rounding too many.
 template <class From, class To> struct BeforeRounding { using type = To; };
 template <class From> struct BeforeRounding<From, half> { using type = float; };
 template <> struct BeforeRounding<double, half> { using type = half; };
 using F = BeforeRounding<C, R>::type;
-template <class T, class P> inline void load_block(P at, int n, thread T* to) {
-  const device ElementOf<P>* from = at;
-  if (n == BLOCK) {
-    convert<BLOCK>(from, to);
-  } else {
-    ElementOf<P> some[BLOCK] = {};
-    for (int j = 0; j < n; ++j) some[j] = from[j];
-    convert<BLOCK>(some, to);
-  }
-}
-// Where the elements lie as T: where they are, if they are that already, else in `space`.
-template <class T, class U> struct IsOne { static constexpr bool value = false; };
-template <class T> struct IsOne<T, T> { static constexpr bool value = true; };
-template <class T, class P> inline const thread T* block_of(P at, int n, thread T* space) {
-  if constexpr (IsOne<T, ElementOf<P>>::value) {
-    return at;
-  } else {
-    load_block(at, n, space);
-    return space;
-  }
-}
-template <class T, class P> inline void load_apart(P at, long step, int n, thread T* to) {
-  const device ElementOf<P>* from = at;
-  ElementOf<P> some[BLOCK] = {};
-  for (int j = 0; j < n; ++j) some[j] = from[j * step];
-  convert<BLOCK>(some, to);
-}
 template <class P> inline void store_block(const thread F* from, int n, P at) {
   device R* to = at;
   if (n == BLOCK) {
@@ -97,25 +51,18 @@ std::string_view type_of(const Pattern& pattern, size_t operand) {
   return pattern.chooses && operand == 0 ? "bool" : "C";
 }
 
-// Where in the operand's memory the thread's row begins.
-std::string row_of(std::string_view x) {
-  return fmt::format("row_of(at, {0}_shape, {0}_strides, {0}_ndim)", x);
+// Where the operand lies: in its own memory or in the output's.
+std::string_view memory_of(const Pattern& pattern, size_t operand) {
+  return pattern.operands[operand].access == Access::taken ? "out" : name_of(pattern, operand);
+}
+Access access_of(const Pattern& pattern, size_t operand) {
+  const Access access = pattern.operands[operand].access;
+  return access == Access::taken ? Access::flat : access;
 }
 
 // The operand's element, as it lies in memory, for a thread with one element.
 std::string element_of(const Pattern& pattern, size_t operand) {
-  const std::string_view x = name_of(pattern, operand);
-  switch (pattern.operands[operand].access) {
-    case Access::number: return std::string(x);
-    case Access::taken: return "out[i]";
-    case Access::flat: return fmt::format("{}[i]", x);
-    case Access::one: return fmt::format("{}[0]", x);
-    case Access::row: return fmt::format("{}[{} + at.x]", x, row_of(x));
-    case Access::held: return fmt::format("{}[{}]", x, row_of(x));
-    case Access::turned: return fmt::format("{}_tile[at.x - left][at.y - top]", x);
-    case Access::strided: break;
-  }
-  return fmt::format("{0}[{1} + long(at.x) * {0}_strides[{0}_ndim - 1]]", x, row_of(x));
+  return element_at(access_of(pattern, operand), memory_of(pattern, operand));
 }
 
 // The same as an argument of element().
@@ -125,52 +72,9 @@ std::string read(const Pattern& pattern, size_t operand) {
   return fmt::format("{}({})", type_of(pattern, operand), element);
 }
 
-// The same for a thread with several elements of a row. Packs are read only where all operands that
-// have them are aligned.
-struct Reads {
-  std::string begins;      // of the row
-  std::string is_aligned;  // empty: always
-  std::string pack;        // of those from `first` on
-  std::string of_pack;     // element j of it
-  std::string one;         // element k of the row
-  bool strided = false;
-};
-Reads reads(const Pattern& pattern, size_t operand) {
-  const std::string_view x = name_of(pattern, operand);
-  const std::string_view type = type_of(pattern, operand);
-  const std::string_view own = kOperandNames[operand];
-  const auto side_by_side = [&](std::string_view from) {
-    return Reads{
-        fmt::format("auto {}_row = {};\n", own, from),
-        fmt::format(" && is_aligned<VECTOR>({}_row)", own),
-        fmt::format("    const auto {0}_pack = load_pack<VECTOR>({0}_row + first);\n", own),
-        fmt::format("{}({}_pack.at[j])", type, own), fmt::format("{}({}_row[k])", type, own)};
-  };
-  // Converted only when the packs are on their way.
-  const auto held = [&](std::string_view from) {
-    return Reads{fmt::format("auto {}_at = {};\n", own, from), "",
-                 fmt::format("    const {0} {1}_value = {0}({1}_at[0]);\n", type, own),
-                 fmt::format("{}_value", own), fmt::format("{}({}_at[0])", type, own)};
-  };
-  switch (pattern.operands[operand].access) {
-    case Access::number: return {"", "", "", std::string(x), std::string(x)};
-    case Access::taken: return side_by_side("out_row");
-    case Access::flat:
-      return side_by_side(pattern.in_rows ? fmt::format("{} + row", x) : std::string(x));
-    case Access::one: return held(x);
-    case Access::row: return side_by_side(fmt::format("{} + {}", x, row_of(x)));
-    case Access::held: return held(fmt::format("{} + {}", x, row_of(x)));
-    case Access::turned:
-    case Access::strided: break;
-  }
-  return {fmt::format("const long {0}_step = {1}_strides[{1}_ndim - 1];\n"
-                      "auto {0}_row = {1} + {2};\n",
-                      own, x, row_of(x)),
-          "",
-          "",
-          "",
-          fmt::format("{0}({1}_row[long(k) * {1}_step])", type, own),
-          true};
+PackReads reads(const Pattern& pattern, size_t operand) {
+  return pack_reads(access_of(pattern, operand), pattern.in_rows, memory_of(pattern, operand),
+                    kOperandNames[operand], type_of(pattern, operand));
 }
 
 std::string arguments_of(const Pattern& pattern, const auto& of) {
@@ -201,7 +105,7 @@ std::string body_for_several(const Pattern& pattern) {
   std::string packs;
   bool strided = false;
   for (size_t i = 0; i < pattern.count; ++i) {
-    const Reads operand = reads(pattern, i);
+    const PackReads operand = reads(pattern, i);
     begins += operand.begins;
     aligned += operand.is_aligned;
     packs += operand.pack;
@@ -229,48 +133,16 @@ std::string body_for_several(const Pattern& pattern) {
       arguments_of(pattern, [&](size_t i) { return reads(pattern, i).of_pack; }), store, apart);
 }
 
-// How a thread with blocks reads an operand.
-struct BlockReads {
-  std::string tile;   // of a square
-  std::string load;   // of a line
-  std::string value;  // element j of the line
-};
-BlockReads block_reads(const Pattern& pattern, size_t operand) {
+BlockReads block_reads_of(const Pattern& pattern, size_t operand) {
+  return block_reads(access_of(pattern, operand), memory_of(pattern, operand),
+                     kOperandNames[operand], type_of(pattern, operand));
+}
+
+// Reads an operand that is turned for a whole square: those that read the same input share that.
+std::string tile_of(const Pattern& pattern, size_t operand) {
   const std::string_view x = name_of(pattern, operand);
-  const std::string_view type = type_of(pattern, operand);
-  const std::string_view own = kOperandNames[operand];
-  const std::string value = fmt::format("{}_block[j]", own);
-  const auto side_by_side = [&](std::string_view row) {
-    return BlockReads{"",
-                      fmt::format("  alignas(64) {0} {1}_space[BLOCK];\n"
-                                  "  const {0}* const {1}_block = block_of({2}, n, {1}_space);\n",
-                                  type, own, row),
-                      value};
-  };
-  const auto held = [&](std::string_view from) {
-    return BlockReads{"", fmt::format("  const {0} {1}_value = {0}({2});\n", type, own, from),
-                      fmt::format("{}_value", own)};
-  };
-  switch (pattern.operands[operand].access) {
-    case Access::number: return {"", "", std::string(x)};
-    case Access::taken: return side_by_side("out + begin");
-    case Access::flat: return side_by_side(fmt::format("{} + begin", x));
-    case Access::one: return held(fmt::format("{}[0]", x));
-    case Access::row: return side_by_side(fmt::format("{} + ({} + first)", x, row_of(x)));
-    case Access::held: return held(fmt::format("{}[{}]", x, row_of(x)));
-    case Access::turned: break;
-    case Access::strided:
-      return {"",
-              fmt::format("  alignas(64) {0} {1}_block[BLOCK];\n"
-                          "  const long {1}_step = {2}_strides[{2}_ndim - 1];\n"
-                          "  load_apart({2} + ({3} + long(first) * {1}_step), {1}_step, n, "
-                          "{1}_block);\n",
-                          type, own, x, row_of(x)),
-              value};
-  }
-  BlockReads reads = side_by_side(fmt::format("{}_tile[line - top]", x));
-  if (x != own) return reads;
-  reads.tile = fmt::format(R"(ElementOf<decltype({0} + 0)> {0}_tile[BLOCK][BLOCK];
+  if (pattern.operands[operand].access != Access::turned || x != kOperandNames[operand]) return {};
+  return fmt::format(R"(ElementOf<decltype({0} + 0)> {0}_tile[BLOCK][BLOCK];
 {{
   const uint3 at = uint3(first, top, place.z);
   const long step = {0}_strides[{0}_ndim - 1];
@@ -278,21 +150,19 @@ BlockReads block_reads(const Pattern& pattern, size_t operand) {
   load_square(from, step, {0}_strides[{0}_ndim - 2], n, int(bottom - top), {0}_tile);
 }}
 )",
-                           x, row_of(x));
-  return reads;
+                     x, row_of(x));
 }
 
 std::string body_for_blocks(const Pattern& pattern) {
   std::string tiles;
   std::string loads;
   for (size_t i = 0; i < pattern.count; ++i) {
-    const BlockReads operand = block_reads(pattern, i);
-    tiles += operand.tile;
-    loads += operand.load;
+    tiles += tile_of(pattern, i);
+    loads += block_reads_of(pattern, i).load;
   }
   const std::string store =
       fmt::format("results[j] = element({});",
-                  arguments_of(pattern, [&](size_t i) { return block_reads(pattern, i).value; }));
+                  arguments_of(pattern, [&](size_t i) { return block_reads_of(pattern, i).value; }));
   const std::string block = fmt::format(
       R"({}  alignas(64) F results[BLOCK];
   if (n == BLOCK) {{
@@ -427,10 +297,11 @@ Kernel make(const Expression& expression, const Pattern& pattern) {
   std::string moves;
   if (pattern.packed) moves = std::string(kPackText) + kEachText;
   if (pattern.blocked) {
-    moves = fmt::format("{}{}{}{}", kPackText, kConvertText, kBlockHelpers,
+    moves = fmt::format("{}{}{}{}{}", kPackText, kConvertText, kBlockLoads, kBlockStores,
                         pattern.turned() ? kSquareText : "");
   }
-  d.header = fmt::format("{0}{1}{2}{3}\n{4} element({5}) {{ return {4}({6}); }}\n", kHelpers,
+  d.header = fmt::format("{0}{1}{2}{3}{4}\n{5} element({6}) {{ return {5}({7}); }}\n",
+                         kElementHelpers, "using U = Wrapping<C>::type;\n",
                          pattern.in_rows ? kRowHelper : "", moves, expression.helpers,
                          pattern.blocked ? "F" : "R", parameters, expression.text);
   d.source = pattern.blocked    ? body_for_blocks(pattern)

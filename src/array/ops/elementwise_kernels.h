@@ -4,24 +4,13 @@
 #include <array>
 #include <cstdint>
 
+#include "holdfast/array/ops/element_text.h"
 #include "holdfast/array/ops/elementwise.h"
 #include "holdfast/kernel/kernel.h"
 
 namespace holdfast::array {
 
 inline constexpr size_t kMaxOperands = 3;
-
-// How a thread reaches its element of an operand.
-enum class Access : uint8_t {
-  number,   // a param
-  taken,    // it is the output's memory: what the thread replaces
-  flat,     // at the thread's own position
-  one,      // the same element for all threads
-  row,      // in the thread's row of the last axis, at its place there
-  held,     // the same element for the whole row
-  strided,  // in the thread's row, with a stride
-  turned,   // the same where neighbours along the last axis but one lie closer than those
-};
 
 // What of a call decides a kernel's text.
 struct Pattern {

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "holdfast/array/ops/fusible.h"
 #include "holdfast/array/ops/reduce_kernels.h"
 #include "holdfast/array/ops/rows.h"
 #include "holdfast/array/ops/work.h"
@@ -284,7 +285,7 @@ void launch(Encoder& encoder, const Operand& in, const Split& split, const Opera
   if (!whole) launch(encoder, to, Split(to.layout(), {0}), out, step);
 }
 
-class ReduceOperation final : public Operation {
+class ReduceOperation final : public array::RowOperation {
  public:
   ReduceOperation(Kind kind, const Dims& axes) : kind_(kind), axes_(axes) {}
   std::string_view name() const noexcept override { return name_of(kind_); }
@@ -303,6 +304,27 @@ class ReduceOperation final : public Operation {
     launch(
         encoder, in, Split(in.layout(), axes_), out,
         {kind_, accumulator(kind_, in.dtype()), kind_ == Kind::mean ? in.size() / out.size() : 1});
+  }
+  std::optional<array::RowStep> row_step(const Shape& input, Dtype dtype,
+                                         std::string& why) const override {
+    using array::RowKind;
+    const bool last_axis = axes_.size() == 1 && axes_[0] + 1 == static_cast<int64_t>(input.size());
+    if (!last_axis) {
+      why = "it reduces another axis than the last";
+      return {};
+    }
+    if (!is_floating(dtype) || is_truth(kind_)) {
+      why = "it is no reduction of floats";
+      return {};
+    }
+    const Dtype computed = accumulator(kind_, dtype);
+    switch (kind_) {
+      case Kind::prod: return array::RowStep{RowKind::prod, computed};
+      case Kind::max: return array::RowStep{RowKind::max, computed};
+      case Kind::min: return array::RowStep{RowKind::min, computed};
+      case Kind::mean: return array::RowStep{RowKind::sum, computed, input[input.size() - 1]};
+      default: return array::RowStep{RowKind::sum, computed};
+    }
   }
 
  private:

@@ -3,6 +3,7 @@
 #include <bit>
 #include <vector>
 
+#include "holdfast/array/ops/fusible.h"
 #include "holdfast/array/ops/softmax_kernels.h"
 #include "holdfast/array/ops/work.h"
 #include "holdfast/ops.h"
@@ -37,7 +38,7 @@ constexpr int64_t kMostReadTwice = 4;
 // Pieces of a row: each looks at what was found in all of them.
 constexpr int64_t kMostWeakSoftmaxPieces = 1024;
 
-class SoftmaxOperation final : public Operation {
+class SoftmaxOperation final : public array::RowOperation {
  public:
   explicit SoftmaxOperation(size_t axis) : axis_(axis) {}
   std::string_view name() const noexcept override { return "softmax"; }
@@ -61,6 +62,14 @@ class SoftmaxOperation final : public Operation {
     } else {
       weak ? weak_rows(call, rows) : strong_rows(call, rows);
     }
+  }
+  std::optional<array::RowStep> row_step(const Shape& input, Dtype dtype,
+                                         std::string& why) const override {
+    if (axis_ + 1 != input.size()) {
+      why = "it is along another axis than the last";
+      return {};
+    }
+    return array::RowStep{array::RowKind::softmax, array::accumulator_of(floating(dtype))};
   }
 
  private:
