@@ -142,6 +142,7 @@ class Fuser {
   void join(size_t i) {
     Step& step = steps_[i];
     if (!step.element && !step.row) return;
+    joined_ = i;
     if (step.element) {
       for (const size_t producer : step.producers) {
         if (producer != kNone && join_as_of_row(i, steps_[producer].group)) return;
@@ -244,7 +245,8 @@ class Fuser {
            });
   }
 
-  // From one group to the other, through a third. True where looking for it takes too long.
+  // From one group to the other, through a third. True where looking for it takes too long. Steps
+  // after the one that is joined are in no group with an earlier one: there is no way back.
   bool has_way_around(size_t from, size_t to) {
     ++search_;
     std::vector<size_t> open;
@@ -252,6 +254,7 @@ class Fuser {
     const auto visit_consumers = [&](size_t group) {
       for (const size_t i : groups_[group].members) {
         for (const size_t consumer : steps_[i].consumers) {
+          if (consumer > joined_) continue;
           const size_t next = steps_[consumer].group;
           ++looked_at;
           if (next == from || groups_[next].consumed_by_search == search_) continue;
@@ -480,6 +483,7 @@ class Fuser {
   const Trace& trace_;
   std::vector<Step> steps_;
   std::vector<Group> groups_;  // numbered as the steps
+  size_t joined_ = 0;  // the last step that was looked at
   size_t search_ = 0;
   std::unordered_map<const Value*, Array> made_;
   Fused fused_;
