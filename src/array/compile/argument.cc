@@ -54,8 +54,8 @@ Array make_placeholder(const ArgumentType& type, const std::string& place, const
   // What shows nothing of some memory is still a view of it.
   const bool empty_view = type.elements == 0 && !type.whole;
   const bool whole = type.layout == Layout::row_contiguous(type.layout.shape) && !empty_view;
-  const OutputType memory{
-      whole ? type.layout.shape : shape_of(std::max<int64_t>(type.elements, 1)), type.dtype};
+  const OutputType memory{whole ? type.layout.shape : shape_of(std::max<int64_t>(type.elements, 1)),
+                          type.dtype};
   const Array all = holdfast::apply(operation, {}, memory, on);
   return whole ? all : all.with_layout(type.layout);
 }

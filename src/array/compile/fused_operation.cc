@@ -133,9 +133,7 @@ void FusedOperation::record_rows(Call& call) const {
   for (size_t k = 0; k < apart.size(); ++k) {
     const size_t i = apart[k];
     const int64_t step = layouts[k + 1].strides[walked.size() - 1];
-    call.pattern.access[i] = step == 1   ? Access::row
-                             : step == 0 ? Access::held
-                                         : Access::strided;
+    call.pattern.access[i] = step == 1 ? Access::row : step == 0 ? Access::held : Access::strided;
     call.inputs[i] = call.inputs[i].with_layout(layouts[k + 1]);
   }
   call.params.push_back({"length", static_cast<int32_t>(length)});
@@ -158,9 +156,8 @@ void FusedOperation::record_rows(Call& call) const {
       std::clamp<int64_t>(ceil_div(length, vector * kPacksOfLane), 1, kWeakGroup));
   const int64_t lanes = weak ? static_cast<int64_t>(std::bit_ceil(wanted)) : 1;
   const int64_t threads = weak ? int64_t{kWeakGroup} : 1;
-  const WeakGroups groups =
-      weak_groups(ceil_div(rows, threads / lanes), {static_cast<uint32_t>(threads), 1, 1}, 1,
-                  name_.c_str());
+  const WeakGroups groups = weak_groups(ceil_div(rows, threads / lanes),
+                                        {static_cast<uint32_t>(threads), 1, 1}, 1, name_.c_str());
   call.constants.push_back({"VECTOR", vector});
   call.constants.push_back({"LANES", lanes});
   call.constants.push_back({"GROUP", threads});
@@ -273,15 +270,14 @@ void FusedOperation::launch(Call& call, const kernel::Size3& grid, const kernel:
     const bool taken = o < takes.size() && takes[o];
     (taken ? in_place : outputs).push_back(with_dimension(call.outputs[o]));
   }
-  call.encoder.launch(kernel_for(call.passes, call.pattern),
-                      {.inputs = inputs,
-                       .outputs = outputs,
-                       .in_place = in_place,
-                       .grid = grid,
-                       .threadgroup = group,
-                       .constants = call.constants,
-                       .params = call.params,
-                       .work_per_thread = work});
+  call.encoder.launch(kernel_for(call.passes, call.pattern), {.inputs = inputs,
+                                                              .outputs = outputs,
+                                                              .in_place = in_place,
+                                                              .grid = grid,
+                                                              .threadgroup = group,
+                                                              .constants = call.constants,
+                                                              .params = call.params,
+                                                              .work_per_thread = work});
 }
 
 }  // namespace holdfast::array

@@ -64,11 +64,11 @@ struct RowPasses {
   // their functions are dear.
   RowPasses(const FusedProgram& program, size_t room);
 
-  std::vector<Pass> passes;         // at least one
-  std::vector<size_t> at_last;      // of the row, computed after the last pass
-  std::vector<size_t> kept;         // steps kept in memory that are no outputs
-  std::vector<size_t> last_read;    // for each input, the last pass that reads elements of it
-  std::vector<size_t> ready;        // for each step, the first pass in which its value is known
+  std::vector<Pass> passes;       // at least one
+  std::vector<size_t> at_last;    // of the row, computed after the last pass
+  std::vector<size_t> kept;       // steps kept in memory that are no outputs
+  std::vector<size_t> last_read;  // for each input, the last pass that reads elements of it
+  std::vector<size_t> ready;      // for each step, the first pass in which its value is known
 };
 
 }  // namespace holdfast::array

@@ -16,6 +16,11 @@ using Role = FusedProgram::Role;
 using Source = FusedProgram::Source;
 using kernel::kernel_type;
 
+// g++ makes one truncation of a conversion to an integer and back, which turns -0.5 into -0.
+constexpr std::string_view kFromIntegerText = R"(
+template <class C, class I> inline C from_integer(I v) { return v == I(0) ? C(0) : C(v); }
+)";
+
 constexpr std::string_view kJoinedText = R"(
 template <int OP, class A> inline A joined(A a, A b) {
   if constexpr (OP == 0) return a + b;
@@ -105,9 +110,7 @@ int op_of(RowKind kind) {
   }
 }
 
-bool is_two_byte_float(Dtype dtype) {
-  return dtype == Dtype::float16 || dtype == Dtype::bfloat16;
-}
+bool is_two_byte_float(Dtype dtype) { return dtype == Dtype::float16 || dtype == Dtype::bfloat16; }
 
 class FusedWriter {
  public:
@@ -168,16 +171,17 @@ class FusedWriter {
     // What is rounded late leaves its function as a float.
     const std::string_view left_as =
         is_rounded_late(step) ? "float" : std::string_view(kernel_type(step.result));
-    std::string text = fmt::format("using C = {};\nusing R = {};\nusing U = Wrapping<C>::type;\n{}",
-                                   kernel_type(computed_in(step)), left_as,
-                                   step.expression.helpers);
+    std::string text =
+        fmt::format("using C = {};\nusing R = {};\nusing U = Wrapping<C>::type;\n{}",
+                    kernel_type(computed_in(step)), left_as, step.expression.helpers);
     std::string parameters;
     for (size_t k = 0; k < step.operands.size(); ++k) {
       parameters += fmt::format("{}{} {}", k == 0 ? "" : ", ",
                                 step.chooses && k == 0 ? "bool" : "C", "abc"[k]);
     }
-    text += fmt::format("\ninline R element({}) {{ return R({}); }}\n", parameters,
-                        step.expression.text);
+    const bool from_integer = is_integer(computed_in(step)) && is_floating(step.result);
+    text += fmt::format("\ninline R element({}) {{ return {}({}); }}\n", parameters,
+                        from_integer ? "from_integer<R>" : "R", step.expression.text);
     const auto [found, is_new] = functions_.emplace(std::move(text), functions_.size());
     return fmt::format("of_{}", found->second);
   }
@@ -190,9 +194,17 @@ class FusedWriter {
       const std::string_view type =
           step.chooses && k == 0 ? "bool" : std::string_view(kernel_type(computed_in(step)));
       arguments +=
-          fmt::format("{}{}({})", k == 0 ? "" : ", ", type, value_of(step.operands[k]));
+          fmt::format("{}{}({})", k == 0 ? "" : ", ",
+                      is_integer_of_step(step.operands[k]) && is_floating(computed_in(step))
+                          ? fmt::format("from_integer<{}>", type)
+                          : std::string(type),
+                      value_of(step.operands[k]));
     }
     return fmt::format("{}::element({})", function_of(step), arguments);
+  }
+  bool is_integer_of_step(const Source& source) const {
+    if (source.kind != Source::Kind::step) return false;
+    return is_integer(program_.steps[source.index].result);
   }
   // A value of a row is rounded at once.
   std::string value_of_row(const Source& source) const {
@@ -207,9 +219,9 @@ class FusedWriter {
     std::string text;
     for (size_t i = 0; i < program_.inputs.size(); ++i) {
       if (!program_.inputs[i].of_row) continue;
-      text += fmt::format("const {0} x{1}_value = {0}({2}[{3}]);\n",
-                          held_as(program_.inputs[i].dtype), i, memory_[i],
-                          pattern_.access[i] == Access::one ? "0" : "r");
+      text +=
+          fmt::format("const {0} x{1}_value = {0}({2}[{3}]);\n", held_as(program_.inputs[i].dtype),
+                      i, memory_[i], pattern_.access[i] == Access::one ? "0" : "r");
     }
     return text;
   }
@@ -217,9 +229,9 @@ class FusedWriter {
     std::string text;
     for (const size_t i : steps) {
       const Dtype result = program_.steps[i].result;
-      text += fmt::format("const {0} s{1} = {0}({2}({3}));\n", held_as(result), i,
-                          kernel_type(result),
-                          computed(i, [&](const Source& s) { return value_of_row(s); }));
+      text +=
+          fmt::format("const {0} s{1} = {0}({2}({3}));\n", held_as(result), i, kernel_type(result),
+                      computed(i, [&](const Source& s) { return value_of_row(s); }));
     }
     return text;
   }
@@ -249,6 +261,7 @@ class FusedWriter {
     std::string text(kElementHelpers);
     text += kRowHelper;
     text += kPackText;
+    text += kFromIntegerText;
     text += kJoinedText;
     if (pattern_.blocked) {
       text += kConvertText;
@@ -354,8 +367,9 @@ class FusedWriter {
     for (const size_t r : pass.reductions) {
       const FusedProgram::Step& step = program_.steps[r];
       const Source& of = step.operands[0];
-      const std::string value = of.kind == Source::Kind::input ? value_of_input.at(of.index)
-                                                               : fmt::format("s{}_block[j]", of.index);
+      const std::string value = of.kind == Source::Kind::input
+                                    ? value_of_input.at(of.index)
+                                    : fmt::format("s{}_block[j]", of.index);
       text += fmt::format(
           "  EACH_OF_BLOCK(j, s{0}_total.some[j] = joined<{1}>(s{0}_total.some[j], {2}({3}));)\n"
           "  s{0}_total.end_block();\n",
@@ -363,8 +377,7 @@ class FusedWriter {
     }
     for (const size_t i : pass.stores) {
       text += fmt::format("  store_block(s{}_{}, n, {} + begin);\n", i,
-                          is_rounded_late(program_.steps[i]) ? "half" : "block",
-                          stored_in_.at(i));
+                          is_rounded_late(program_.steps[i]) ? "half" : "block", stored_in_.at(i));
     }
     return text;
   }
@@ -395,8 +408,8 @@ const uint begin = first;
       text += steps_of_row(pass.of_row);
       for (const size_t r : pass.reductions) {
         const FusedProgram::Step& step = program_.steps[r];
-        text += fmt::format("Total<{}, {}> s{}_total;\ns{}_total.start();\n",
-                            op_of(step.reduction), kernel_type(step.computed), r, r);
+        text += fmt::format("Total<{}, {}> s{}_total;\ns{}_total.start();\n", op_of(step.reduction),
+                            kernel_type(step.computed), r, r);
       }
       text += fmt::format(R"(for (uint first = 0; first < uint(length); first += BLOCK) {{
   const int n = int(metal::min(uint(BLOCK), uint(length) - first));
@@ -406,8 +419,8 @@ const uint begin = first;
 )",
                           block(pass));
       for (const size_t r : pass.reductions) {
-        text += fmt::format("s{0}_total.empty();\n", r) +
-                reduced(r, fmt::format("s{}_total.total", r));
+        text +=
+            fmt::format("s{0}_total.empty();\n", r) + reduced(r, fmt::format("s{}_total.total", r));
       }
     }
     return text + steps_of_row(passes_.at_last) + stores_of_row("");
@@ -441,14 +454,14 @@ const uint begin = first;
     }
     for (const size_t r : pass.reductions) {
       const FusedProgram::Step& step = program_.steps[r];
-      text += fmt::format("s{0}_total = joined<{1}>(s{0}_total, {2}({3}));\n", r,
-                          op_of(step.reduction), kernel_type(step.computed),
-                          value(step.operands[0]));
+      text +=
+          fmt::format("s{0}_total = joined<{1}>(s{0}_total, {2}({3}));\n", r, op_of(step.reduction),
+                      kernel_type(step.computed), value(step.operands[0]));
     }
     for (const size_t i : pass.stores) {
       if (one) {
-        text += fmt::format("{}{}_row[k] = s{};\n", in_rows_ ? "if (there) " : "",
-                            stored_in_.at(i), i);
+        text +=
+            fmt::format("{}{}_row[k] = s{};\n", in_rows_ ? "if (there) " : "", stored_in_.at(i), i);
       } else {
         text += fmt::format("{}_pack.at[j] = s{};\n", stored_in_.at(i), i);
       }
@@ -471,8 +484,8 @@ const uint begin = first;
     }
     text += fmt::format("for (int j = 0; j < VECTOR; ++j) {{\n{}}}\n", element(pass, false));
     for (const size_t i : pass.stores) {
-      text += fmt::format("{1}store_pack<VECTOR>({0}_row + first, {0}_pack);\n",
-                          stored_in_.at(i), in_rows_ ? "if (there) " : "");
+      text += fmt::format("{1}store_pack<VECTOR>({0}_row + first, {0}_pack);\n", stored_in_.at(i),
+                          in_rows_ ? "if (there) " : "");
     }
     return text;
   }
@@ -583,9 +596,9 @@ const ulong row = r * ulong(length);
   const RowPasses& passes_;
   const FusedPattern& pattern_;
   const bool in_rows_;
-  std::vector<std::string> memory_;             // of each input
-  std::map<size_t, std::string> stored_in_;     // steps that are left in memory
-  std::map<std::string, size_t> functions_{};   // by their text
+  std::vector<std::string> memory_;            // of each input
+  std::map<size_t, std::string> stored_in_;    // steps that are left in memory
+  std::map<std::string, size_t> functions_{};  // by their text
 };
 
 }  // namespace

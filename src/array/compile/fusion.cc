@@ -465,10 +465,8 @@ class Fuser {
     };
     if (row.kind != RowKind::softmax) return reduce(row.kind, result, of).index;
     const auto element = [&](Expression expression, Dtype to, Source a, Source b) {
-      return add({.expression = expression,
-                  .computed = row.computed,
-                  .result = to,
-                  .operands = {a, b}});
+      return add(
+          {.expression = expression, .computed = row.computed, .result = to, .operands = {a, b}});
     };
     const Source largest = reduce(RowKind::max, row.computed, of);
     // Below nothing but minus infinity there is zero.
@@ -483,7 +481,7 @@ class Fuser {
   const Trace& trace_;
   std::vector<Step> steps_;
   std::vector<Group> groups_;  // numbered as the steps
-  size_t joined_ = 0;  // the last step that was looked at
+  size_t joined_ = 0;          // the last step that was looked at
   size_t search_ = 0;
   std::unordered_map<const Value*, Array> made_;
   Fused fused_;

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <functional>
+#include <limits>
 #include <random>
 #include <string>
 #include <utility>
@@ -111,7 +112,7 @@ class RandomFunction {
       switch (which / 8 % 5) {
         case 0: return sum(numbers, last);
         case 1: return mean(numbers, last);
-        case 2: return max(a, last);
+        case 2: return max(a + 0.0, last);  // of zeros of either sign, any would do
         case 3: return min(numbers, last);
         default: return prod(sign(numbers), last);
       }
@@ -147,8 +148,7 @@ class FusedNumbers : public BothStyles {
   static void expect_same_of(uint64_t seed) {
     const RandomFunction f(seed);
     const auto fused = compile([&](const std::vector<Array>& x) { return f(x); });
-    const auto apart =
-        compile([&](const std::vector<Array>& x) { return f(x); }, {.fuse = false});
+    const auto apart = compile([&](const std::vector<Array>& x) { return f(x); }, {.fuse = false});
     for (int round = 0; round < 2; ++round) {
       const std::vector<Array> arguments = f.arguments(round);
       const std::vector<Array> eager = f(arguments);
@@ -162,15 +162,81 @@ class FusedNumbers : public BothStyles {
 };
 
 TEST_P(FusedNumbers, are_the_same_bits) {
-  for (uint64_t seed = 0; seed < testing::shortened(uint64_t{10}); ++seed) expect_same_of(seed);
+  for (uint64_t seed = 0; seed < testing::shortened(uint64_t{8}); ++seed) expect_same_of(seed);
 }
 
 TEST_P(FusedNumbers, are_the_same_bits_nightly) {
-  const uint64_t first = std::random_device()();
+  const uint64_t first = env::number("HOLDFAST_SEED").value_or(std::random_device()());
   for (uint64_t i = 0; i < env::number("HOLDFAST_SCHEDULES").value_or(300); ++i) {
     expect_same_of(first + i);
     if (HasFatalFailure()) return;
   }
+}
+
+TEST_P(FusedNumbers, lose_the_sign_of_zero_as_integers) {
+  const Array x = full({100}, -0.25F, float32);
+  for (const Dtype dtype : {float16, bfloat16, float32}) {
+    const auto through = [&](const Array& a) {
+      return std::vector<Array>{astype(astype(a, int32), dtype), astype(a, int32) * 0.5F};
+    };
+    expect_same(compile(through)(x), through(x), kernel::to_string(dtype));
+  }
+}
+
+// What people write, with sums that are rounded.
+TEST_P(FusedNumbers, of_rows_keep_their_tolerance) {
+  const auto rms_norm = [](const Array& x, const Array& w) {
+    return x * rsqrt(mean(square(x), {.axes = {-1}, .keep_dims = true}) + 1e-5F) * w;
+  };
+  const auto layer_norm = [](const Array& x, const Array& w) {
+    const Array centred = x - mean(x, {.axes = {-1}, .keep_dims = true});
+    return centred * rsqrt(mean(square(centred), {.axes = {-1}, .keep_dims = true}) + 1e-5F) + w;
+  };
+  const auto weights = [](const Array& x, const Array& w) { return softmax(x * 0.5F + w) * 2.0F; };
+  const auto cross_entropy = [](const Array& x, const Array& w) {
+    const Array largest = max(x, {.axes = {-1}, .keep_dims = true});
+    return log(sum(exp(x - largest), {.axes = {-1}, .keep_dims = true})) + largest - x * w;
+  };
+  using Body = std::function<Array(const Array&, const Array&)>;
+  for (const Body& body : {Body(rms_norm), Body(layer_norm), Body(weights), Body(cross_entropy)}) {
+    const auto fused = compile(body);
+    for (const auto& [rows, length] : {std::pair{5, 17}, {2, 300}, {70, 5000}}) {
+      for (const Dtype dtype : {float32, float16}) {
+        const auto size = static_cast<size_t>(rows) * static_cast<size_t>(length);
+        const Array x =
+            numeric::array_of(numeric::numbers(size, -3, 3, dtype), {rows, length}, dtype);
+        const Array w = numeric::array_of(
+            numeric::numbers(static_cast<size_t>(length), -2, 2, dtype, 1), {length}, dtype);
+        // Means and sums are rounded to the dtype on the way.
+        const double tolerance = 64 * numeric::half_ulp(dtype);
+        const std::vector<double> got = numeric::values_of(fused(x, w));
+        const std::vector<double> wanted = numeric::values_of(body(x, w));
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          ASSERT_NEAR(got[i], wanted[i], tolerance * (1 + std::abs(wanted[i])))
+              << rows << " rows of " << length;
+        }
+      }
+    }
+  }
+}
+
+// Rows whose elements are all minus infinity, NaN, and infinities that meet.
+TEST_P(FusedNumbers, of_rows_treat_what_is_not_finite_as_the_operations_do) {
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  std::vector<float> values(size_t{5} * 100, 1.0F);
+  for (size_t i = 0; i < 100; ++i) values[i] = -kInfinity;
+  values[150] = kInfinity;
+  values[250] = std::nanf("");
+  values[350] = -kInfinity;
+  values[351] = kInfinity;
+  const Array x(values, {5, 100});
+  const auto body = [](const Array& a) {
+    const Array b = a * 2.0F;
+    const Reduce last{.axes = {-1}, .keep_dims = true};
+    return std::vector<Array>{softmax(b) * 2.0F, sum(b, last), max(b, last), min(b, last),
+                              b - max(b, last)};
+  };
+  expect_same(compile(body)(x), body(x), "not finite");
 }
 
 INSTANTIATE_TEST_SUITE_P(Styles, FusedNumbers, both_styles(), style_name);

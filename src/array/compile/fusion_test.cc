@@ -23,9 +23,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Arrays = std::vector<Array>;
 
-Array matrix(const Shape& shape = {4, 32}, Dtype dtype = float32) {
-  return zeros(shape, dtype);
-}
+Array matrix(const Shape& shape = {4, 32}, Dtype dtype = float32) { return zeros(shape, dtype); }
 
 // What becomes of a function; nothing runs.
 struct FusionOf {
@@ -60,9 +58,8 @@ struct FusionOf {
 };
 
 TEST(Fusion, a_chain_of_elementwise_operations_becomes_one_node) {
-  const FusionOf f({matrix()}, [](const Arrays& x) {
-    return Arrays{tanh(exp(x[0] * 2.0F) + 1.0F)};
-  });
+  const FusionOf f({matrix()},
+                   [](const Arrays& x) { return Arrays{tanh(exp(x[0] * 2.0F) + 1.0F)}; });
   EXPECT_EQ(f.nodes_before, 4U);
   EXPECT_THAT(f.names, ElementsAre("fused_multiply_exp_add_tanh"));
   EXPECT_EQ(f.kernels, 1U);
@@ -92,13 +89,10 @@ TEST(Fusion, what_others_need_is_a_result_of_the_node_and_nothing_else_is) {
 }
 
 TEST(Fusion, branches_of_one_input_share_a_node_only_if_one_uses_the_other) {
-  const FusionOf f({matrix()}, [](const Arrays& x) {
-    return Arrays{x[0] + 1.0F, x[0] * 2.0F};
-  });
+  const FusionOf f({matrix()}, [](const Arrays& x) { return Arrays{x[0] + 1.0F, x[0] * 2.0F}; });
   EXPECT_EQ(f.kernels, 0U);
-  const FusionOf g({matrix()}, [](const Arrays& x) {
-    return Arrays{(x[0] + 1.0F) * (x[0] * 2.0F)};
-  });
+  const FusionOf g({matrix()},
+                   [](const Arrays& x) { return Arrays{(x[0] + 1.0F) * (x[0] * 2.0F)}; });
   EXPECT_EQ(g.operations, 3U);
 }
 
@@ -175,15 +169,15 @@ TEST(Fusion, reductions_that_are_no_rows_of_floats_stay_alone_and_say_why) {
               HasSubstr("stays alone: it reduces another axis than the last"));
   EXPECT_THAT(note_of(matrix(), [](const Array& x) { return softmax(x, 0); }),
               HasSubstr("stays alone: it is along another axis than the last"));
-  EXPECT_THAT(note_of(matrix({4, 32}, int32),
-                      [](const Array& x) { return sum(x, {.axes = {1}}); }),
+  EXPECT_THAT(note_of(matrix({4, 32}, int32), [](const Array& x) { return sum(x, {.axes = {1}}); }),
               HasSubstr("stays alone: it is no reduction of floats"));
   EXPECT_THAT(note_of(matrix(), [](const Array& x) { return all(x, {.axes = {1}}); }),
               HasSubstr("stays alone: it is no reduction of floats"));
   EXPECT_THAT(note_of(matrix({4, 1}), [](const Array& x) { return sum(x, {.axes = {1}}); }),
               HasSubstr("stays alone: its rows have one element at most"));
-  EXPECT_THAT(note_of(matrix({2, 40'000}), [](const Array& x) { return sum(x, {.axes = {1}}); }),
-              HasSubstr("stays alone: it has 2 rows of 40000 elements, which are worked on in pieces"));
+  EXPECT_THAT(
+      note_of(matrix({2, 40'000}), [](const Array& x) { return sum(x, {.axes = {1}}); }),
+      HasSubstr("stays alone: it has 2 rows of 40000 elements, which are worked on in pieces"));
 }
 
 TEST(Fusion, other_nodes_stay_as_they_are) {
@@ -203,13 +197,11 @@ TEST(Fusion, other_nodes_stay_as_they_are) {
 }
 
 TEST(Fusion, elements_that_are_turned_are_read_by_an_operation_of_their_own) {
-  const FusionOf f({matrix({32, 32})}, [](const Arrays& x) {
-    return Arrays{exp(transpose(x[0]) + x[0])};
-  });
+  const FusionOf f({matrix({32, 32})},
+                   [](const Arrays& x) { return Arrays{exp(transpose(x[0]) + x[0])}; });
   EXPECT_THAT(f.names, ElementsAre("add", "exp"));
-  const FusionOf g({matrix({32, 32})}, [](const Arrays& x) {
-    return Arrays{exp(transpose(exp(x[0]) + 1.0F))};
-  });
+  const FusionOf g({matrix({32, 32})},
+                   [](const Arrays& x) { return Arrays{exp(transpose(exp(x[0]) + 1.0F))}; });
   EXPECT_THAT(g.names, ElementsAre("fused_exp_add", "exp")) << "a group ends where it is turned";
 }
 
@@ -235,19 +227,17 @@ TEST(Fusion, groups_stay_within_what_a_kernel_can_be_given) {
 }
 
 TEST(Fusion, arrays_without_elements_and_single_operations_are_left_alone) {
-  EXPECT_EQ(FusionOf({matrix({0, 4})}, [](const Arrays& x) {
-              return Arrays{exp(x[0] + 1.0F)};
-            }).kernels,
-            0U);
+  EXPECT_EQ(
+      FusionOf({matrix({0, 4})}, [](const Arrays& x) { return Arrays{exp(x[0] + 1.0F)}; }).kernels,
+      0U);
   EXPECT_EQ(FusionOf({matrix()}, [](const Arrays& x) { return Arrays{exp(x[0])}; }).kernels, 0U);
   EXPECT_EQ(FusionOf({matrix()}, [](const Arrays& x) { return x; }).kernels, 0U);
 }
 
 TEST(Fusion, constants_are_inputs) {
   const Array weight = ones({32}, float32);
-  const FusionOf f({matrix()}, [&](const Arrays& x) {
-    return Arrays{exp(x[0] * (weight + 1.0F)) + 1.0F};
-  });
+  const FusionOf f({matrix()},
+                   [&](const Arrays& x) { return Arrays{exp(x[0] * (weight + 1.0F)) + 1.0F}; });
   EXPECT_THAT(f.names, ElementsAre("fused_multiply_exp_add"));
   EXPECT_THAT(f.inputs, ElementsAre(2));
 }
@@ -262,7 +252,8 @@ TEST(Fusion, a_long_graph_with_many_ways_is_fused_to_its_end) {
   EXPECT_EQ(f.operations, 8000U);
 }
 
-// --- what it does for a user ----------------------------------------------------------------------
+// --- what it does for a user
+// ----------------------------------------------------------------------
 
 class FusionOfCalls : public ::testing::Test {
  protected:
@@ -300,7 +291,8 @@ TEST_F(FusionOfCalls, a_call_runs_one_kernel_and_without_fusion_one_for_each_ope
   const auto fused = compile(kTail, {.name = "tail"});
   const auto apart = compile(kTail, {.name = "tail", .fuse = false});
   eval(std::vector<Array>{x, bias, residual, wanted});
-  EXPECT_THAT(kernels_of([&] { return fused(x, bias, residual); }), ElementsAre(HasSubstr("fused")));
+  EXPECT_THAT(kernels_of([&] { return fused(x, bias, residual); }),
+              ElementsAre(HasSubstr("fused")));
   EXPECT_EQ(kernels_of([&] { return apart(x, bias, residual); }).size(), 12U);
   const std::vector<float> values = wanted.to_vector<float>();
   const std::vector<float> got = fused(x, bias, residual).to_vector<float>();

@@ -160,9 +160,9 @@ std::string body_for_blocks(const Pattern& pattern) {
     tiles += tile_of(pattern, i);
     loads += block_reads_of(pattern, i).load;
   }
-  const std::string store =
-      fmt::format("results[j] = element({});",
-                  arguments_of(pattern, [&](size_t i) { return block_reads_of(pattern, i).value; }));
+  const std::string store = fmt::format(
+      "results[j] = element({});",
+      arguments_of(pattern, [&](size_t i) { return block_reads_of(pattern, i).value; }));
   const std::string block = fmt::format(
       R"({}  alignas(64) F results[BLOCK];
   if (n == BLOCK) {{
@@ -300,10 +300,10 @@ Kernel make(const Expression& expression, const Pattern& pattern) {
     moves = fmt::format("{}{}{}{}{}", kPackText, kConvertText, kBlockLoads, kBlockStores,
                         pattern.turned() ? kSquareText : "");
   }
-  d.header = fmt::format("{0}{1}{2}{3}{4}\n{5} element({6}) {{ return {5}({7}); }}\n",
-                         kElementHelpers, "using U = Wrapping<C>::type;\n",
-                         pattern.in_rows ? kRowHelper : "", moves, expression.helpers,
-                         pattern.blocked ? "F" : "R", parameters, expression.text);
+  d.header =
+      fmt::format("{0}{1}{2}{3}{4}\n{5} element({6}) {{ return {5}({7}); }}\n", kElementHelpers,
+                  "using U = Wrapping<C>::type;\n", pattern.in_rows ? kRowHelper : "", moves,
+                  expression.helpers, pattern.blocked ? "F" : "R", parameters, expression.text);
   d.source = pattern.blocked    ? body_for_blocks(pattern)
              : pattern.turned() ? body_for_squares(pattern)
              : pattern.packed   ? body_for_several(pattern)

@@ -10,6 +10,7 @@
 #include "holdfast/array/ops/both_styles_test.h"
 #include "holdfast/base/error.h"
 #include "holdfast/base/sync/mutex.h"
+#include "holdfast/compile.h"
 #include "holdfast/creation.h"
 #include "holdfast/eval.h"
 #include "holdfast/fast.h"
@@ -143,6 +144,30 @@ std::vector<Array> results_of_one_body(const Device& device) {
                            ones({64, 1}, float16, on), ones({64, 1}, float16, on)),
           random_uniform({5}, float32, RandomKey{1}, on)};
 }
+// Of several operations each, which share a kernel.
+std::vector<Array> results_of_fused_operations(const Device& device, Dtype dtype) {
+  const On on = device;
+  const auto elements = compile([](const Array& a, const Array& b) {
+    return where(a > b, exp(a) * 2.0F, astype(astype(b, int32), float32));
+  });
+  const auto rows = compile([](const Array& a, const Array& b) {
+    const Array r = a + b;
+    return std::pair(softmax(r) * 0.5F,
+                     r * rsqrt(mean(square(r), {.axes = {-1}, .keep_dims = true}) + 1e-5F));
+  });
+  const Array x = random_normal({40, 600}, dtype, RandomKey{1}, on);
+  const Array line = random_normal({600}, dtype, RandomKey{2}, on);
+  const Array column = random_normal({40, 1}, dtype, RandomKey{3}, on);
+  const Array apart = slice(random_normal({40, 1200}, dtype, RandomKey{4}, on), {{}, {.step = 2}});
+  std::vector<Array> results;
+  for (const Array& beside : {x + 1.0F, line, column, apart}) {
+    results.push_back(elements(x, beside));
+    auto [a, b] = rows(x, beside);
+    results.push_back(a);
+    results.push_back(b);
+  }
+  return results;
+}
 
 std::set<std::string> kernels_of(const Device& device, const std::vector<Array>& results) {
   device.set_profiling(true);
@@ -233,12 +258,17 @@ TEST_F(WeakBodiesOnCuda, nvrtc_compiles_them) {
   const Device device(std::move(cpu), options);
   eval(results_of_two_bodies(device, float16));
   eval(results_of_one_body(device));
+  for (const Dtype dtype : {float32, float16, bfloat16}) {
+    eval(results_of_fused_operations(device, dtype));
+  }
   EXPECT_THAT(*target->compiled.lock(), IsSupersetOf(kWeakKernels));
   EXPECT_THAT(
       *target->compiled.lock(),
       IsSupersetOf({"add", "copy_elements", "take", "scatter", "dequantize", "random_normal",
                     "random_uniform", "scan", "sort_blocks", "searchsorted", "rope",
                     "attention_join", "linspace", "isinf", "left_shift", "arctan2"}));
+  EXPECT_THAT(*target->compiled.lock(), Contains(HasSubstr("fused_greater_exp")));
+  EXPECT_THAT(*target->compiled.lock(), Contains(HasSubstr("fused_add_softmax")));
 }
 
 }  // namespace
