@@ -37,6 +37,14 @@ Weights few_graph_verbs() {
           {6, {affine, taken, update, mix}}};
 }
 
+// What becomes one kernel with its neighbours, and what comes between.
+Weights elementwise_verbs() {
+  using enum Verb;
+  return {{1, {slice, transpose, drop, update, strided}},
+          {2, {upload, broadcast, expand, reduce, share}},
+          {6, {binary, number, compare, choose}}};
+}
+
 class CompiledGraph {
  public:
   CompiledGraph(World& world, const Program& program) : world_(world), plan_(Model(program).run()) {
@@ -185,6 +193,15 @@ void expect_graphs(uint64_t seed, uint64_t programs, uint64_t schedules, const W
 
 TEST(CompiledGraphs, show_what_an_eager_host_computes) {
   expect_graphs(1, testing::shortened(uint64_t{10}), 2, few_graph_verbs());
+}
+
+TEST(CompiledGraphs, of_elementwise_operations_show_what_an_eager_host_computes) {
+  expect_graphs(1, testing::shortened(uint64_t{10}), 2, elementwise_verbs());
+}
+
+TEST(CompiledGraphs, of_elementwise_operations_show_what_an_eager_host_computes_nightly) {
+  expect_graphs(std::random_device()(), env::number("HOLDFAST_SCHEDULES").value_or(300), 4,
+                elementwise_verbs());
 }
 
 TEST(CompiledGraphs, show_what_an_eager_host_computes_nightly) {
