@@ -30,7 +30,7 @@ constexpr size_t kLongestSearch = 4096;
 
 constexpr size_t kStepsOfSoftmax = 4;
 
-int64_t last_of(const Shape& shape) { return shape.size() == 0 ? 1 : shape[shape.size() - 1]; }
+int64_t last_of(const Shape& shape) { return shape.empty() ? 1 : shape[shape.size() - 1]; }
 
 class Fuser {
  public:
@@ -187,7 +187,7 @@ class Fuser {
   // What is computed of values of rows alone.
   bool join_as_of_row(size_t i, size_t group) {
     const Group& to = groups_[group];
-    if (!to.can_grow || to.shape.size() == 0) return false;
+    if (!to.can_grow || to.shape.empty()) return false;
     const int64_t rows = elements(to.shape) / last_of(to.shape);
     if (elements(value_of(i).shape()) != rows) return false;
     bool is_of_row = false;
