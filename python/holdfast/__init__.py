@@ -11,6 +11,7 @@ docs/python.md is the guide.
 import math as _math
 
 from holdfast import _compilers, _core, fast, random
+from holdfast._compile import compile
 from holdfast._core import *
 from holdfast._io import load, save, save_safetensors, savez
 from holdfast._more import *

@@ -26,6 +26,7 @@ void bind_fast(nb::module_& m);
 void bind_creation(nb::module_& m);
 void bind_evaluation(nb::module_& m);
 void bind_kernels(nb::module_& m);
+void bind_compile(nb::module_& m);
 void bind_dlpack(nb::module_& m, ArrayClass& c);
 
 }  // namespace holdfast::python

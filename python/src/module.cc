@@ -22,5 +22,6 @@ NB_MODULE(_core, m) {
   hp::bind_creation(m);
   hp::bind_evaluation(m);
   hp::bind_kernels(m);
+  hp::bind_compile(m);
   hp::bind_dlpack(m, array);
 }

@@ -67,6 +67,9 @@ void bind_stats(nb::module_& m) {
       .def_ro("nodes_failed", &Stats::nodes_failed)
       .def_ro("donated", &Stats::donated)
       .def_ro("hidden_copies", &Stats::hidden_copies)
+      .def_ro("functions_traced", &Stats::functions_traced)
+      .def_ro("replays", &Stats::replays)
+      .def_ro("calls_not_compiled", &Stats::calls_not_compiled)
       .def_ro("early_submits", &Stats::early_submits)
       .def("__repr__", [](const Stats& s) { return to_string(s); });
 }
