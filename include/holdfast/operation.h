@@ -44,6 +44,11 @@ class Operation : public RefCounted {
   // Whether record() calls take(). If so, other nodes that read the same memory are recorded first,
   // so that it need not be copied.
   virtual bool takes_inputs() const noexcept { return false; }
+  // For CompileOptions::shapeless: the shapes of its results for inputs with these shapes, which
+  // have as many axes as those that the node was built with; `before` has the results' shapes then.
+  // Empty (the default): only who builds the node knows. UsageError for shapes that do not fit.
+  virtual std::vector<Shape> output_shapes(std::span<const Shape> inputs,
+                                           std::span<const Shape> before) const;
 };
 
 // Typed memory that an operation reads or writes. Only an Encoder makes Operands, and only that

@@ -13,6 +13,7 @@ def compile(
     fun: Callable | None = None,
     inputs: Any = None,
     outputs: Any = None,
+    shapeless: bool = False,
     *,
     state: Any = None,
     name: str | None = None,
@@ -35,6 +36,9 @@ def compile(
     state: both, for what `fun` updates: its arrays keep their places, and are updated in their own
     memory where nobody else sees them. `inputs` and `outputs` that are one object mean this.
 
+    shapeless: call `fun` once for all lengths of its arguments' axes. Numbers that it computes of
+    shapes are fixed. It may use elementwise operations, reductions, softmax, scans, norms, matrix
+    products and transposes; UsageError names whatever else it does.
     check: trace in every call, and raise UsageError if `fun` computes something else than before.
     fuse: elementwise operations, reductions and softmax share kernels.
     max_programs: how many signatures are kept; the least recently used one goes first.
@@ -45,6 +49,7 @@ def compile(
             compile,
             inputs=inputs,
             outputs=outputs,
+            shapeless=shapeless,
             state=state,
             name=name,
             check=check,
@@ -58,6 +63,8 @@ def compile(
     if inputs is outputs:
         inputs, outputs, state = None, None, state if inputs is None else inputs
     called = name or getattr(fun, "__name__", "") or "compiled function"
-    compiled = _core._Compiled(fun, inputs, outputs, state, called, check, fuse, max_programs)
+    compiled = _core._Compiled(
+        fun, inputs, outputs, state, called, check, fuse, shapeless, max_programs
+    )
     functools.update_wrapper(compiled, fun)
     return compiled

@@ -338,17 +338,19 @@ void bind_compile(nb::module_& m) {
       .def(
           "__init__",
           [](CompiledObject* self, nb::object f, nb::object inputs, nb::object outputs,
-             nb::object state, std::string name, bool check, bool fuse, size_t max_programs) {
+             nb::object state, std::string name, bool check, bool fuse, bool shapeless,
+             size_t max_programs) {
             CompileOptions options;
             options.name = std::move(name);
             options.check = check;
             options.fuse = fuse;
+            options.shapeless = shapeless;
             options.max_programs = max_programs;
             new (self) CompiledObject(std::move(f), std::move(inputs), std::move(outputs),
                                       std::move(state), std::move(options));
           },
           "fun"_a, nb::arg("inputs").none(), nb::arg("outputs").none(), nb::arg("state").none(),
-          "name"_a, "check"_a, "fuse"_a, "max_programs"_a)
+          "name"_a, "check"_a, "fuse"_a, "shapeless"_a, "max_programs"_a)
       .def("__call__", &CompiledObject::call,
            nb::sig("def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any"))
       .def("__repr__",

@@ -223,6 +223,18 @@ def test_check_notices_what_changed():
         f(floats(3))
 
 
+def test_a_shapeless_function_is_called_once_for_all_lengths():
+    f, calls = counted(lambda x: hf.softmax(x * 2, axis=-1) + x.sum(axis=0))
+    g = hf.compile(f, shapeless=True)
+    for shape in [(2, 3), (5, 4), (1, 7), (2, 3)]:
+        x = hf.random.normal(shape)
+        want = np.asarray(hf.softmax(x * 2, axis=-1) + x.sum(axis=0))
+        np.testing.assert_allclose(np.asarray(g(x)), want, rtol=1e-5, atol=1e-6)
+    assert len(calls) == 1
+    with pytest.raises(hf.UsageError, match="is shapeless, and slice names"):
+        hf.compile(lambda x: x[:2] + 1, shapeless=True)(floats(1, 2, 3))
+
+
 def test_options_that_make_no_sense_are_refused():
     with pytest.raises(TypeError, match="takes a function"):
         hf.compile(3)

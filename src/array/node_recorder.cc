@@ -431,6 +431,11 @@ Operand Operand::viewed_as(Dtype dtype) const {
   return other;
 }
 
+std::vector<Shape> Operation::output_shapes(std::span<const Shape> /*inputs*/,
+                                            std::span<const Shape> /*before*/) const {
+  return {};
+}
+
 size_t Encoder::inputs() const noexcept { return recorder_.inputs_.size(); }
 const Operand& Encoder::input(size_t i) const {
   const auto& taken = recorder_.taken_;

@@ -6,12 +6,14 @@
 
 #include "holdfast/array/apply.h"
 #include "holdfast/array/compile/fusion.h"
+#include "holdfast/array/compile/shapeless.h"
 #include "holdfast/array/node_recorder.h"
 #include "holdfast/base/ablation.h"
 #include "holdfast/base/log.h"
 #include "holdfast/base/never_destroyed.h"
 #include "holdfast/base/shown.h"
 #include "holdfast/runtime/core.h"
+#include "holdfast/views.h"
 
 namespace holdfast::array {
 namespace {
@@ -134,6 +136,14 @@ bool CallSignature::operator==(const CallSignature& other) const {
   return ablated(Ablation::program_key_without_shape) || types == other.types;
 }
 
+bool CallSignature::has_ranks_of(const CallSignature& other) const {
+  const auto alike = [](const ArgumentType& a, const ArgumentType& b) {
+    return a.dtype == b.dtype && a.layout.shape.size() == b.layout.shape.size();
+  };
+  return form.types == other.form.types && form.lengths == other.form.lengths &&
+         device == other.device && std::ranges::equal(types, other.types, alike);
+}
+
 std::string say_what_varies(std::span<const CallSignature* const> signatures, size_t arguments) {
   const CallSignature& newest = *signatures.front();
   size_t most = 1;
@@ -244,22 +254,29 @@ std::shared_ptr<const CompiledFunction::Entry> CompiledFunction::keep(
   return entry;
 }
 
-std::shared_ptr<const Trace> CompiledFunction::trace(const CallSignature& signature,
+std::vector<Array> CompiledFunction::placeholders_of(const CallSignature& signature,
                                                      size_t arguments,
-                                                     const Ref<StreamState>& stream,
-                                                     const FlatFunction& f,
-                                                     std::shared_ptr<const void>& form) const {
+                                                     const Ref<StreamState>& stream) const {
   const On on{Stream(stream)};
   std::vector<Array> placeholders;
   for (size_t i = 0; i < signature.types.size(); ++i) {
     const std::string place = fmt::format("{} of {}", argument_called(i, arguments), called());
     placeholders.push_back(make_placeholder(signature.types[i], place, on));
   }
+  return placeholders;
+}
+
+std::shared_ptr<const Trace> CompiledFunction::trace(const CallSignature& signature,
+                                                     size_t arguments,
+                                                     const Ref<StreamState>& stream,
+                                                     const FlatFunction& f,
+                                                     std::shared_ptr<const void>& form) const {
+  std::vector<Array> placeholders = placeholders_of(signature, arguments, stream);
   TracedCall traced;
   std::string obstacle;
   {
     const TracedState state(options_.state, std::span(placeholders).subspan(arguments));
-    Tracing tracing;
+    Tracing tracing(options_.shapeless ? called() : std::string());
     for (size_t i = 0; i < placeholders.size(); ++i) {
       if (!signature.types[i].whole) tracing.add_partial(placeholders[i]);
     }
@@ -279,13 +296,60 @@ std::shared_ptr<const Trace> CompiledFunction::trace(const CallSignature& signat
   return trace;
 }
 
+std::shared_ptr<const Trace> CompiledFunction::trace_for_lengths(
+    const CallSignature& signature, size_t arguments, const Ref<StreamState>& stream,
+    const FlatFunction& f, std::shared_ptr<const void>& form) const {
+  std::shared_ptr<const Shapeless> known;
+  {
+    const auto programs = programs_->lock();
+    const auto found = std::ranges::find_if(programs->shapeless, [&](const auto& traced) {
+      return traced->signature.has_ranks_of(signature);
+    });
+    if (found != programs->shapeless.end()) known = *found;
+  }
+  if (!known) {
+    auto made = std::make_shared<Shapeless>(Shapeless{signature, {}, {}});
+    made->trace = trace(signature, arguments, stream, f, made->form);
+    stream->device().functions_traced.fetch_add(1, std::memory_order_relaxed);
+    // Functions that are not compiled see every call.
+    if (!made->trace->obstacle(stream->device()).empty()) {
+      form = made->form;
+      return made->trace;
+    }
+    known = made;
+  }
+  // For the lengths that f has seen, too: what cannot be had for others is refused at once.
+  std::vector<Array> placeholders = placeholders_of(signature, arguments, stream);
+  std::vector<Array> results = results_for_lengths(*known->trace, placeholders);
+  auto made = std::make_shared<Trace>(std::move(placeholders), std::move(results));
+  form = known->form;
+  std::shared_ptr<const Shapeless> dropped;  // with no lock held
+  const auto programs = programs_->lock();
+  const bool is_kept = std::ranges::any_of(programs->shapeless, [&](const auto& traced) {
+    return traced->signature.has_ranks_of(signature);
+  });
+  if (!is_kept) {
+    if (programs->shapeless.size() == options_.max_programs) {
+      dropped = std::move(programs->shapeless.front());
+      programs->shapeless.erase(programs->shapeless.begin());
+    }
+    programs->shapeless.push_back(std::move(known));
+  }
+  return made;
+}
+
 std::shared_ptr<const CompiledFunction::Entry> CompiledFunction::make_entry(
     const CallSignature& signature, size_t arguments, const Ref<StreamState>& stream,
     const FlatFunction& f) const {
   DeviceState& device = stream->device();
   const auto entry = std::make_shared<Entry>();
-  std::shared_ptr<const Trace> traced = trace(signature, arguments, stream, f, entry->form);
-  device.functions_traced.fetch_add(1, std::memory_order_relaxed);
+  std::shared_ptr<const Trace> traced;
+  if (options_.shapeless) {
+    traced = trace_for_lengths(signature, arguments, stream, f, entry->form);
+  } else {
+    traced = trace(signature, arguments, stream, f, entry->form);
+    device.functions_traced.fetch_add(1, std::memory_order_relaxed);
+  }
   const std::string obstacle = traced->obstacle(device);
   if (!obstacle.empty()) {
     logging::note(logging::Topic::compile, "{} is not compiled: {}", called(), obstacle);
@@ -344,6 +408,9 @@ TracedCall CompiledFunction::call(const CallForm& form, std::vector<Array> argum
     logging::note(logging::Topic::compile,
                   "{} is not compiled: its arguments are on several devices", called());
     return call_uncompiled(arrays.front().value()->node().stream()->device(), given, f);
+  }
+  if (options_.shapeless) {
+    for (Array& array : arrays) array = contiguous(array);
   }
   Ref<StreamState> stream = stream_for(arrays, {});
   stream->device().context->core().check_usable();

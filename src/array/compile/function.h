@@ -20,6 +20,8 @@ struct CallSignature {
 
   CallSignature(CallForm form_of, const DeviceState& device_of, std::span<const Array> arrays);
   bool operator==(const CallSignature& other) const;
+  // The same but for lengths, strides and places.
+  bool has_ranks_of(const CallSignature& other) const;
 };
 
 // Which argument varies most among the signatures, and how, for a warning: "argument 1 varies, last
@@ -43,11 +45,18 @@ class CompiledFunction final : public RefCounted {
     std::vector<Array> first_state;
 #endif
   };
+  // What f did for arguments of some lengths, and does for all others.
+  struct Shapeless {
+    CallSignature signature;
+    std::shared_ptr<const Trace> trace;
+    std::shared_ptr<const void> form;
+  };
   struct Programs {
     // Least recently used last.
     std::list<std::pair<CallSignature, std::shared_ptr<const Entry>>> entries;
     std::unordered_multimap<uint64_t, decltype(entries)::iterator> by_hash;
     bool warned = false;
+    std::vector<std::shared_ptr<const Shapeless>> shapeless;
 
     // Null if there is none.
     std::shared_ptr<const Entry> find(const CallSignature& signature);
@@ -58,6 +67,13 @@ class CompiledFunction final : public RefCounted {
   std::shared_ptr<const Trace> trace(const CallSignature& signature, size_t arguments,
                                      const Ref<StreamState>& stream, const FlatFunction& f,
                                      std::shared_ptr<const void>& form) const;
+  // The same without calling f, where it was traced with as many axes.
+  std::shared_ptr<const Trace> trace_for_lengths(const CallSignature& signature, size_t arguments,
+                                                 const Ref<StreamState>& stream,
+                                                 const FlatFunction& f,
+                                                 std::shared_ptr<const void>& form) const;
+  std::vector<Array> placeholders_of(const CallSignature& signature, size_t arguments,
+                                     const Ref<StreamState>& stream) const;
   std::shared_ptr<const Entry> make_entry(const CallSignature& signature, size_t arguments,
                                           const Ref<StreamState>& stream,
                                           const FlatFunction& f) const;

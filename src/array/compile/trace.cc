@@ -21,9 +21,20 @@ void raise_if_failed(const Node& node) {
 
 }  // namespace
 
-Tracing::Tracing() noexcept : before_(innermost_tracing.get()) { innermost_tracing.set(this); }
+Tracing::Tracing(std::string shapeless) noexcept
+    : before_(innermost_tracing.get()), shapeless_(std::move(shapeless)) {
+  innermost_tracing.set(this);
+}
 Tracing::~Tracing() { innermost_tracing.set(before_); }
 Tracing* Tracing::current() noexcept { return innermost_tracing.get(); }
+
+void Tracing::refuse_lengths(const Array& array, const char* view) const {
+  if (shapeless_.empty() || array.is_recorded()) return;
+  throw UsageError(fmt::format(
+      "{} is shapeless, and {} names lengths or positions of an array that may depend on an "
+      "argument: compile it without shapeless, or leave that to another function",
+      shapeless_, view));
+}
 
 size_t Trace::place_of(const Value& value) const {
   const auto found = places_.find(&value);

@@ -47,7 +47,8 @@ std::string difference(const Trace& a, const Trace& b);
 // While it lives, the calling task is inside a function that is being traced.
 class Tracing {
  public:
-  Tracing() noexcept;
+  // `shapeless`: whoever compiles it, if views must not name lengths; else empty.
+  explicit Tracing(std::string shapeless = {}) noexcept;
   ~Tracing();
   Tracing(const Tracing&) = delete;
   Tracing& operator=(const Tracing&) = delete;
@@ -62,9 +63,12 @@ class Tracing {
     if (obstacle_.empty()) obstacle_ = std::move(why);
   }
   const std::string& obstacle() const noexcept { return obstacle_; }
+  // UsageError if what is traced is to do for all lengths, and the array may depend on arguments.
+  void refuse_lengths(const Array& array, const char* view) const;
 
  private:
   Tracing* before_;
+  std::string shapeless_;
   std::unordered_set<const Value*> partial_;
   std::string obstacle_;
 };

@@ -222,6 +222,10 @@ namespace {
 class Copy final : public Operation {
  public:
   std::string_view name() const noexcept override { return "copy"; }
+  std::vector<Shape> output_shapes(std::span<const Shape> inputs,
+                                   std::span<const Shape> /*before*/) const override {
+    return {inputs[0]};
+  }
   void record(Encoder& encoder) const override {
     encoder.copy_elements(encoder.input(0), encoder.output(0));
   }

@@ -47,6 +47,12 @@ class Elementwise final : public ElementOperation {
   std::string_view name() const noexcept override { return expression_.name; }
   void record(Encoder& encoder) const override;
   ElementStep element_step() const override;
+  std::vector<Shape> output_shapes(std::span<const Shape> inputs,
+                                   std::span<const Shape> /*before*/) const override {
+    Shape shape;
+    for (const Shape& input : inputs) shape = broadcast_shapes(shape, input);
+    return {shape};
+  }
 
  private:
   struct Call {

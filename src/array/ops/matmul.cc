@@ -232,14 +232,35 @@ void record_tiles(Encoder& encoder, Matrices a, const Matrices& b, const Operand
 
 class MatmulOperation final : public Operation {
  public:
-  explicit MatmulOperation(const Shape& batch) : batch_(batch) {}
   std::string_view name() const noexcept override { return "matmul"; }
   void record(Encoder& encoder) const override {
-    array::record_matmul(encoder, encoder.input(0), encoder.input(1), batch_, encoder.output(0));
+    const Operand& out = encoder.output(0);
+    array::record_matmul(encoder, encoder.input(0), encoder.input(1), batch_of(out.shape()), out);
+  }
+  std::vector<Shape> output_shapes(std::span<const Shape> inputs,
+                                   std::span<const Shape> /*before*/) const override {
+    return {shape_of_product(inputs[0], inputs[1])};
+  }
+
+  // Of matrices.
+  static Shape shape_of_product(const Shape& a, const Shape& b) {
+    check_depth(a, b);
+    Shape shape = array::broadcast_shapes(batch_of(a), batch_of(b));
+    shape.push_back(a[a.size() - 2]);
+    shape.push_back(b[b.size() - 1]);
+    return shape;
+  }
+  static void check_depth(const Shape& a, const Shape& b) {
+    const int64_t depth = b[b.size() < 2 ? 0 : b.size() - 2];
+    if (a[a.size() - 1] == depth) return;
+    throw UsageError(fmt::format(
+        "matmul: shapes {} and {} do not fit: rows of {} elements meet columns of {}; transpose "
+        "one of them, perhaps",
+        to_string(a), to_string(b), a[a.size() - 1], depth));
   }
 
  private:
-  Shape batch_;
+  static Shape batch_of(const Shape& shape) { return Shape(shape.span().first(shape.size() - 2)); }
 };
 
 void check(const Array& a, const Array& b) {
@@ -254,13 +275,7 @@ void check(const Array& a, const Array& b) {
       throw UsageError("matmul: an array without dimensions is no matrix; multiply by it instead");
     }
   }
-  const int64_t depth = b.shape(b.ndim() == 1 ? 0 : -2);
-  if (a.shape(-1) != depth) {
-    throw UsageError(fmt::format(
-        "matmul: shapes {} and {} do not fit: rows of {} elements meet columns of {}; transpose "
-        "one of them, perhaps",
-        to_string(a.shape()), to_string(b.shape()), a.shape(-1), depth));
-  }
+  MatmulOperation::check_depth(a.shape(), b.shape());
 }
 
 }  // namespace
@@ -309,13 +324,9 @@ Array matmul(const Array& a, const Array& b, const On& on) {
   check(a, b);
   const std::array inputs{a.ndim() == 1 ? expand_dims(a, {0}) : a,
                           b.ndim() == 1 ? expand_dims(b, {1}) : b};
-  const auto batch_of = [](const Array& x) { return Shape(x.shape().span().first(x.ndim() - 2)); };
-  const Shape batch = array::broadcast_shapes(batch_of(inputs[0]), batch_of(inputs[1]));
-  Shape shape = batch;
-  shape.push_back(inputs[0].shape(-2));
-  shape.push_back(inputs[1].shape(-1));
-  Array product = apply(make_ref<const MatmulOperation>(batch), inputs,
-                        {shape, promote(a.dtype(), b.dtype())}, on);
+  const Shape shape = MatmulOperation::shape_of_product(inputs[0].shape(), inputs[1].shape());
+  Array product =
+      apply(make_ref<const MatmulOperation>(), inputs, {shape, promote(a.dtype(), b.dtype())}, on);
   if (a.ndim() == 1 && b.ndim() == 1) return squeeze(product, {-2, -1});
   if (a.ndim() == 1) return squeeze(product, {-2});
   if (b.ndim() == 1) return squeeze(product, {-1});

@@ -126,6 +126,16 @@ class NormOperation final : public Operation {
   NormOperation(bool layer, bool weight, bool bias, float eps)
       : layer_(layer), weight_(weight), bias_(bias), eps_(eps) {}
   std::string_view name() const noexcept override { return layer_ ? "layer_norm" : "rms_norm"; }
+  std::vector<Shape> output_shapes(std::span<const Shape> inputs,
+                                   std::span<const Shape> /*before*/) const override {
+    for (const Shape& row : inputs.subspan(1)) {
+      if (row.back() != inputs[0].back()) {
+        throw UsageError(fmt::format("{}: shapes {} and {} do not fit", name(),
+                                     to_string(inputs[0]), to_string(row)));
+      }
+    }
+    return {inputs[0]};
+  }
 
   // Inputs: x, then the weight and the bias, where they are given.
   void record(Encoder& encoder) const override {

@@ -327,6 +327,31 @@ class ReduceOperation final : public array::RowOperation {
     }
   }
 
+  std::vector<Shape> output_shapes(std::span<const Shape> inputs,
+                                   std::span<const Shape> before) const override {
+    const bool keeps_axes = before[0].size() == inputs[0].size();
+    return {shape_of_reduced(inputs[0], keeps_axes)};
+  }
+
+  Shape shape_of_reduced(const Shape& of, bool keep_dims) const {
+    Shape shape;
+    for (size_t i = 0; i < of.size(); ++i) {
+      const bool away = std::ranges::find(axes_, static_cast<int64_t>(i)) != axes_.end();
+      if (away && is_extreme(kind_) && of[i] == 0) {
+        throw UsageError(fmt::format(
+            "{}: axis {} of shape {} has no elements, and nothing is the {} of none; reduce over "
+            "other axes, or leave empty arrays out",
+            name_of(kind_), i, to_string(of), kind_ == Kind::max ? "largest" : "smallest"));
+      }
+      if (!away) {
+        shape.push_back(of[i]);
+      } else if (keep_dims) {
+        shape.push_back(1);
+      }
+    }
+    return shape;
+  }
+
  private:
   Kind kind_;
   Dims axes_;
@@ -334,23 +359,10 @@ class ReduceOperation final : public array::RowOperation {
 
 Array reduce(Kind kind, const Array& a, const Reduce& how, const On& on) {
   const Dims axes = array::normal_axes(how.axes, a.ndim(), name_of(kind));
-  Shape shape;
-  for (size_t i = 0; i < a.ndim(); ++i) {
-    const bool away = std::ranges::find(axes, static_cast<int64_t>(i)) != axes.end();
-    if (away && is_extreme(kind) && a.shape()[i] == 0) {
-      throw UsageError(fmt::format(
-          "{}: axis {} of shape {} has no elements, and nothing is the {} of none; reduce over "
-          "other axes, or leave empty arrays out",
-          name_of(kind), i, to_string(a.shape()), kind == Kind::max ? "largest" : "smallest"));
-    }
-    if (!away) {
-      shape.push_back(a.shape()[i]);
-    } else if (how.keep_dims) {
-      shape.push_back(1);
-    }
-  }
-  return apply(make_ref<const ReduceOperation>(kind, axes), {&a, 1},
-               {shape, result_type(kind, a.dtype())}, on);
+  const auto operation = make_ref<const ReduceOperation>(kind, axes);
+  return apply(
+      operation, {&a, 1},
+      {operation->shape_of_reduced(a.shape(), how.keep_dims), result_type(kind, a.dtype())}, on);
 }
 
 }  // namespace

@@ -127,6 +127,10 @@ class ScanOperation final : public Operation {
  public:
   ScanOperation(size_t axis, const ScanStep& step) : axis_(axis), step_(step) {}
   std::string_view name() const noexcept override { return step_.product ? "cumprod" : "cumsum"; }
+  std::vector<Shape> output_shapes(std::span<const Shape> inputs,
+                                   std::span<const Shape> /*before*/) const override {
+    return {inputs[0]};
+  }
   void record(Encoder& encoder) const override {
     const Operand& out = encoder.output(0);
     if (out.size() == 0) return;

@@ -71,6 +71,10 @@ class SoftmaxOperation final : public array::RowOperation {
     }
     return array::RowStep{array::RowKind::softmax, array::accumulator_of(floating(dtype))};
   }
+  std::vector<Shape> output_shapes(std::span<const Shape> inputs,
+                                   std::span<const Shape> /*before*/) const override {
+    return {inputs[0]};
+  }
 
  private:
   struct Rows {

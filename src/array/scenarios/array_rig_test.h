@@ -1,9 +1,12 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "holdfast/base/env.h"
+#include "holdfast/compile.h"
 #include "holdfast/creation.h"
 #include "holdfast/eval.h"
 #include "holdfast/kernel.h"
@@ -65,14 +68,26 @@ inline Kernel elementwise_kernel(std::string name, const std::string& expression
                  .source = "uint i = thread_position_in_grid.x;\ny[i] = T(" + expression + ");"});
 }
 
+// HOLDFAST_TEST_COMPILED=1: what scenarios compute with run() is a compiled function each time.
+inline bool runs_compiled() {
+  static const bool compiled = env::flag("HOLDFAST_TEST_COMPILED").value_or(false);
+  return compiled;
+}
+
 inline Array run(const Kernel& kernel, const Array& a, std::string label = {}, const On& on = {}) {
-  return kernel({a}, {.grid = {static_cast<uint32_t>(a.size()), 1, 1},
-                      .threadgroup = {32, 1, 1},
-                      .output_shapes = {a.shape()},
-                      .output_dtypes = {a.dtype()},
-                      .constants = {{"T", a.dtype()}},
-                      .label = std::move(label),
-                      .on = on})[0];
+  const auto call = [&](const Array& x) {
+    return kernel({x}, {.grid = {static_cast<uint32_t>(x.size()), 1, 1},
+                        .threadgroup = {32, 1, 1},
+                        .output_shapes = {x.shape()},
+                        .output_dtypes = {x.dtype()},
+                        .constants = {{"T", x.dtype()}},
+                        .label = std::move(label),
+                        .on = on})[0];
+  };
+  if (!runs_compiled()) return call(a);
+  std::optional<UseStream> scope;
+  if (on.state()) scope.emplace(Stream(on.state()));
+  return compile(call)(a);
 }
 
 inline std::vector<float> ramp(int64_t length) {
