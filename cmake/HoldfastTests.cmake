@@ -330,6 +330,26 @@ if(HOLDFAST_VULKAN AND NOT HOLDFAST_SANITIZE)
     nightly ${by_default})
 endif()
 
+# The scenarios of arrays, with every call of run() in a compiled function of its own. Left out are
+# those that count submissions, commands or barriers, of which a replay has others; that ask for the
+# label of a call that does not compile; and one that builds arrays under a lock of its own.
+set(not_compiled "*1828_calls_of*:*3347_cache_cleared*:*3347_variant_evicted*:*3378_hidden_copies_go*\
+:*3630_donated*:*3675_fifth_of_nine_does*:*3675_two_tasks*:*3689_host_data*:*4174_whichever_submit*\
+:*8652_drop*:*538_no_wait*:*3078_threads_build*:*nightly*")
+function(holdfast_add_compiled_scenarios name filter label)
+  add_test(NAME CompiledScenarios.${name} COMMAND holdfast_array_test --gtest_brief=1
+    "--gtest_filter=${filter}-${not_compiled}")
+  set_tests_properties(CompiledScenarios.${name} PROPERTIES LABELS ${label}
+    TIMEOUT ${holdfast_test_timeout}
+    ENVIRONMENT "${holdfast_shard_environment};HOLDFAST_TEST_COMPILED=1;${ARGN}")
+endfunction()
+holdfast_add_compiled_scenarios(validate "Scenario.*_validate" quick)
+holdfast_add_compiled_scenarios(all "Scenario.*" nightly)
+if(HOLDFAST_VULKAN AND NOT HOLDFAST_SANITIZE)
+  holdfast_add_compiled_scenarios(on_vulkan "Scenario.*_plain:Scenario.*_validate" nightly
+    HOLDFAST_TEST_BODIES=vulkan HOLDFAST_DEVICE=vulkan)
+endif()
+
 # What only a whole process can show (leaving main, fork): each file is a program that exits with 0.
 file(GLOB program_sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/programs/*.cc")
 set(forking_programs closed_by_its_own_work cuda_at_exit statics_on_every_device transfers_at_exit)

@@ -42,13 +42,15 @@ class Collector final : public benchmark::BenchmarkReporter {
       if (!run.run_name.args.empty()) name += "/" + run.run_name.args;
       if (samples_.find(name) == samples_.end()) order_.push_back(name);
       double value = run.GetAdjustedRealTime();
-      // A benchmark that does several things an iteration says how many; one that measures a share
-      // says that.
+      // A benchmark that does several things an iteration says how many; one that measures a share,
+      // or memory, says that.
       const auto per = run.counters.find("per");
       if (per != run.counters.end()) value /= per->second.value;
-      if (const auto share = run.counters.find("percent"); share != run.counters.end()) {
-        value = share->second.value;
-        percents_.insert(name);
+      for (const auto& [counter, unit] : {std::pair("percent", "%"), std::pair("bytes", "B")}) {
+        const auto measured = run.counters.find(counter);
+        if (measured == run.counters.end()) continue;
+        value = measured->second.value;
+        units_[name] = unit;
       }
       samples_[name].push_back(value);
       if (!run.report_label.empty()) devices_[name] = run.report_label;
@@ -66,7 +68,8 @@ class Collector final : public benchmark::BenchmarkReporter {
       if (slash == std::string::npos) continue;
       Row row;
       row.name = name.substr(0, slash) + name.substr(slash + 5);
-      row.unit = percents_.contains(name) ? "%" : "ns";
+      const auto unit = units_.find(name);
+      row.unit = unit != units_.end() ? unit->second : "ns";
       if (const auto device = devices_.find(name); device != devices_.end()) {
         row.device = device->second;
       }
@@ -111,7 +114,7 @@ class Collector final : public benchmark::BenchmarkReporter {
 
   std::map<std::string, std::vector<double>> samples_;
   std::map<std::string, std::string> devices_;  // where it is not the CPU
-  std::set<std::string> percents_;              // those that are no times
+  std::map<std::string, std::string> units_;    // of those that are no times
   std::set<std::string> skipped_;
   std::vector<std::string> order_;
   size_t count_ = 0;

@@ -4,6 +4,8 @@
   per node     a chain of additions of 16 floats, built, and built and evaluated
   kernel call  a custom kernel's call, built, and built and evaluated
   DLPack       to NumPy and back
+  tail         what a transformer block does around its products (bias, GELU, residual, RMS norm) on
+               512 rows of 4,096 floats: as it stands, and by the package's compile()
   import       a process that imports the package, less one that imports nothing
 
 Each row is the fastest of several rounds. --json FILE writes them for scripts."""
@@ -122,6 +124,26 @@ def dlpack_rows(hf):
     }
 
 
+def tail_rows(xp, run, compiles, erf):
+    """run(f): calls f and waits. compiles: each of the package's ways to compile a function."""
+    rows, width = 512, 4096
+    x, residual = xp.ones((rows, width)), xp.ones((rows, width))
+    bias, weight = xp.ones((width,)), xp.ones((width,))
+
+    def tail(x, bias, residual, weight):
+        h = x + bias
+        y = 0.5 * h * (1.0 + erf(h * 0.70710678)) + residual
+        mean = (y * y).mean(-1)[..., None]
+        return y * (mean + 1e-5) ** -0.5 * weight
+
+    measured = {}
+    for name, compiled in ({"as it stands": tail} | {n: c(tail) for n, c in compiles.items()}).items():
+        measured[f"tail of a block, {name}"] = best(
+            lambda: run(lambda: compiled(x, bias, residual, weight)), 1
+        )
+    return measured
+
+
 def import_row(package):
     def seconds(program):
         fastest = float("inf")
@@ -137,12 +159,30 @@ def import_row(package):
 def holdfast_rows():
     import holdfast as hf
 
-    return lazy_rows(hf, None) | kernel_rows(hf) | dlpack_rows(hf) | import_row("holdfast")
+    compiles = {"compiled": hf.compile, "unfused": lambda f: hf.compile(f, fuse=False)}
+    return (
+        lazy_rows(hf, None)
+        | kernel_rows(hf)
+        | dlpack_rows(hf)
+        | tail_rows(hf, lambda f: hf.eval(f()), compiles, hf.erf)
+        | import_row("holdfast")
+    )
 
 
 def mlx_rows():
     mx = importlib.import_module("mlx.core")
-    return lazy_rows(mx, mx.cpu) | import_row("mlx.core")
+    rows = lazy_rows(mx, mx.cpu)
+    return (
+        rows
+        | tail_rows(mx, lambda f: mx.eval(f()), {"compiled": mx.compile}, mx.erf)
+        | import_row("mlx.core")
+    )
+
+
+def torch_rows():
+    import torch
+
+    return tail_rows(torch, lambda f: f(), {"compiled": torch.compile}, torch.erf)
 
 
 def numpy_rows():
@@ -151,7 +191,12 @@ def numpy_rows():
     return chain_rows(np, lambda *_: None) | import_row("numpy")
 
 
-COLUMNS = {"holdfast": holdfast_rows, "mlx": mlx_rows, "numpy": numpy_rows}
+COLUMNS = {
+    "holdfast": holdfast_rows,
+    "mlx": mlx_rows,
+    "torch": torch_rows,
+    "numpy": numpy_rows,
+}
 
 
 def shown(seconds):

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <functional>
+#include <string_view>
 #include <vector>
 
 #include "holdfast/base/sync/clock.h"
@@ -15,6 +17,7 @@
 #include "holdfast/kernel.h"
 #include "holdfast/kernel/cache/variant_cache.h"
 #include "holdfast/kernel/launch.h"
+#include "holdfast/ops.h"
 #include "holdfast/runtime/program_recorder.h"
 #include "holdfast/runtime/stream.h"
 
@@ -122,6 +125,62 @@ void raw_program(benchmark::State& state, CompiledGraphKind kind, int64_t nodes)
   measure_nodes(state, device, nodes, [&] { (void)stream->replay(program, slots); });
 }
 
+// What a transformer block does around its products: bias, GELU, residual, RMS norm. Processor time
+// says what it costs where all cores are free.
+
+Array block_tail(const Array& x, const Array& bias, const Array& residual, const Array& weight) {
+  const Array h = x + bias;
+  const Array y = 0.5F * h * (1.0F + erf(h * 0.70710678F)) + residual;
+  return y * rsqrt(mean(y * y, {.axes = {-1}, .keep_dims = true}) + 1e-5F) * weight;
+}
+
+enum class TailKind : uint8_t { fused, unfused, eager };
+
+struct TailArguments {
+  explicit TailArguments(Dtype dtype) {
+    constexpr int64_t kRows = 512;
+    constexpr int64_t kWidth = 4096;
+    for (const Shape& shape : {Shape{kRows, kWidth}, Shape{kWidth}, {kRows, kWidth}, {kWidth}}) {
+      arrays.push_back(random_normal(shape, dtype));
+    }
+    eval(arrays);
+  }
+  std::vector<Array> arrays;
+};
+
+auto tail_of(TailKind kind) {
+  using Function = std::function<Array(const Array&, const Array&, const Array&, const Array&)>;
+  if (kind == TailKind::eager) return Function(block_tail);
+  return Function(compile(block_tail, {.fuse = kind == TailKind::fused}));
+}
+
+void tail_time(benchmark::State& state, TailKind kind, Dtype dtype) {
+  const Device device = default_device();
+  const UseStream scope(device.default_stream());
+  const std::vector<Array> a = TailArguments(dtype).arrays;
+  const auto tail = tail_of(kind);
+  measure_nodes(state, device, 1'000, [&] { async_eval(tail(a[0], a[1], a[2], a[3])); });
+  state.counters["per"] = 100;  // rounds
+  state.SetLabel(device.name());
+}
+
+// The most that lives at once, beyond the arguments.
+void tail_memory(benchmark::State& state, TailKind kind, Dtype dtype) {
+  Bytes most;
+  for (auto _ : state) {
+    const Device device = open_device("cpu");
+    const UseStream scope(device.default_stream());
+    const std::vector<Array> a = TailArguments(dtype).arrays;
+    const Bytes before = device.stats().runtime.memory.live;
+    const auto tail = tail_of(kind);
+    const auto start = sync::now();
+    eval(tail(a[0], a[1], a[2], a[3]));
+    state.SetIterationTime(std::chrono::duration<double>(sync::now() - start).count());
+    most = device.stats().peak_memory() - before;
+  }
+  state.counters["bytes"] = static_cast<double>(most.value);
+}
+
 const bool compile_rows_registered = [] {
   const auto add = [](const std::string& name, auto&& run) {
     benchmark::RegisterBenchmark(name.c_str(), run)->UseManualTime();
@@ -141,6 +200,20 @@ const bool compile_rows_registered = [] {
       add(fmt::format("compiled_{}_{}_and_eager/reference", word, nodes),
           [=](benchmark::State& s) { uncompiled(s, k, nodes); });
     }
+  }
+  for (const Dtype dtype : {float32, float16}) {
+    const std::string_view name = kernel::to_string(dtype);
+    const auto pair = [&](const std::string& row, const auto& measure, TailKind of,
+                          TailKind beside) {
+      add(fmt::format("{}/{}/ours", row, name),
+          [=](benchmark::State& s) { measure(s, of, dtype); });
+      add(fmt::format("{}/{}/reference", row, name),
+          [=](benchmark::State& s) { measure(s, beside, dtype); });
+    };
+    pair("compiled_tail_and_unfused", tail_time, TailKind::fused, TailKind::unfused);
+    pair("compiled_tail_and_eager", tail_time, TailKind::fused, TailKind::eager);
+    pair("compiled_tail_memory_and_eager", tail_memory, TailKind::fused, TailKind::eager);
+    pair("compiled_unfused_tail_memory_and_eager", tail_memory, TailKind::unfused, TailKind::eager);
   }
   return true;
 }();
