@@ -20,10 +20,11 @@ MathMode math_mode_of(const nb::object& options) {
       throw nb::value_error(("compile_options knows 'math_mode', not '" + name + "'").c_str());
     }
     const auto text = nb::cast<std::string>(value);
-    // Safe results are among those that relaxed math may give.
     if (text == "fast") {
       mode = MathMode::fast;
-    } else if (text != "safe" && text != "relaxed") {
+    } else if (text == "relaxed") {
+      mode = MathMode::relaxed;
+    } else if (text != "safe") {
       throw nb::value_error(
           ("math_mode is 'safe', 'relaxed' or 'fast', not '" + text + "'").c_str());
     }

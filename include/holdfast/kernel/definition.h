@@ -26,7 +26,9 @@ struct Size3 {
 enum class ArgumentGroup : uint8_t { input, in_place, output };
 
 // What math functions and the optimizer may do. Fast: as -ffast-math; the body sees __FAST_MATH__.
-enum class MathMode : uint8_t { safe, fast };
+// Relaxed: sums may be regrouped, quotients be products with an inverse, and the sign of zero is
+// lost, but infinities and NaN are what they are.
+enum class MathMode : uint8_t { safe, fast, relaxed };
 
 // Text or a finished module for one kind of device: existing code, or what the kernel language
 // cannot express. Devices that take it use it instead of the body.

@@ -19,6 +19,7 @@ static_assert(kAlignas.size() == kAlignment.size());
 constexpr std::string_view kConstant = "constant";
 constexpr std::string_view kConst = "hf_const";
 static_assert(kConstant.size() == kConst.size());
+constexpr std::string_view kBfloatMark = "ms";
 // No such name: the compiler's message is the sentence.
 constexpr std::string_view kPointerThroughMacro =
     "hf_error_a_macro_with_threadgroup_memory_cannot_declare_a_pointer";
@@ -248,8 +249,18 @@ std::string mark_constants(std::string_view text) {
   return result;
 }
 
+std::string mark_bfloat_literals(std::string_view text) {
+  std::string result(text);
+  for (const Token& token : tokenize(text)) {
+    if (!is_bfloat_literal(token)) continue;
+    result.replace(token.offset + token.text.size() - kBfloatMark.size(), kBfloatMark.size(),
+                   kBfloatMark);
+  }
+  return result;
+}
+
 std::string author_text(std::string_view text, const ThreadgroupMacros& macros) {
-  std::string result = mark_constants(mark_threadgroup_memory(text, macros));
+  std::string result = mark_bfloat_literals(mark_constants(mark_threadgroup_memory(text, macros)));
   blank_metal_includes(result);
   if (result.empty()) return result;
   if (result.back() != '\n') result.push_back('\n');
@@ -377,6 +388,9 @@ std::string place_expression(std::string_view place) {
       {"thread_index_in_threadgroup", "hf_i"},
       {"thread_index_in_simdgroup", "hf_i % 32"},
       {"simdgroup_index_in_threadgroup", "hf_i / 32"},
+      {"quadgroups_per_threadgroup", "(hf_g.threads + 3) / 4"},
+      {"thread_index_in_quadgroup", "hf_i % 4"},
+      {"quadgroup_index_in_threadgroup", "hf_i / 4"},
   };
   for (const auto& [name, expression] : kExpressions) {
     if (name == place) return std::string(expression);

@@ -13,12 +13,13 @@ namespace {
 using Words = std::span<const std::string_view>;
 
 constexpr auto kMath = std::to_array<std::string_view>(
-    {"exp",   "exp2",  "exp10",    "expm1",    "log",      "log2",   "log10", "log1p",    "sqrt",
-     "cbrt",  "erf",   "erfc",     "sin",      "cos",      "tan",    "sinh",  "cosh",     "tanh",
-     "asin",  "acos",  "atan",     "asinh",    "acosh",    "atanh",  "floor", "ceil",     "round",
-     "rint",  "trunc", "fabs",     "rsqrt",    "sinpi",    "cospi",  "fract", "saturate", "atan2",
-     "pow",   "fmod",  "copysign", "fdim",     "powr",     "fmin",   "fmax",  "step",     "fdivide",
-     "ldexp", "isnan", "isinf",    "isfinite", "isnormal", "signbit"});
+    {"exp",   "exp2",     "exp10",    "expm1",  "log",     "log2",   "log10",    "log1p",
+     "sqrt",  "cbrt",     "erf",      "erfc",   "sin",     "cos",    "tan",      "sinh",
+     "cosh",  "tanh",     "asin",     "acos",   "atan",    "asinh",  "acosh",    "atanh",
+     "floor", "ceil",     "round",    "rint",   "trunc",   "fabs",   "rsqrt",    "sinpi",
+     "cospi", "fract",    "saturate", "atan2",  "pow",     "fmod",   "copysign", "fdim",
+     "powr",  "fmin",     "fmax",     "step",   "fdivide", "divide", "ldexp",    "isnan",
+     "isinf", "isfinite", "isnormal", "signbit"});
 constexpr auto kCommonFunctions = std::to_array<std::string_view>({"min",        "max",
                                                                    "min3",       "max3",
                                                                    "clamp",      "abs",
@@ -35,7 +36,21 @@ constexpr auto kCommonFunctions = std::to_array<std::string_view>({"min",       
                                                                    "distance",   "distance_squared",
                                                                    "normalize",  "cross",
                                                                    "reflect",    "all",
-                                                                   "any"});
+                                                                   "any",        "extract_bits",
+                                                                   "insert_bits"});
+constexpr auto kTraits = std::to_array<std::string_view>(
+    {"integral_constant", "bool_constant",    "true_type",      "false_type",
+     "conditional",       "enable_if",        "void_t",         "remove_const",
+     "remove_volatile",   "remove_cv",        "remove_cvref",   "remove_pointer",
+     "remove_extent",     "remove_reference", "decay",          "add_const",
+     "is_floating_point", "is_integral",      "is_pointer",     "is_arithmetic",
+     "is_scalar",         "is_class",         "is_enum",        "is_empty",
+     "is_const",          "is_reference",     "is_void",        "is_signed",
+     "is_unsigned",       "is_same",          "is_convertible", "ceildiv"});
+constexpr auto kSimdMatrices = std::to_array<std::string_view>(
+    {"simdgroup_matrix", "simdgroup_float8x8", "simdgroup_half8x8", "simdgroup_bfloat8x8",
+     "make_filled_simdgroup_matrix", "simdgroup_load", "simdgroup_store", "simdgroup_multiply",
+     "simdgroup_multiply_accumulate"});
 constexpr auto kConstants = std::to_array<std::string_view>(
     {"INFINITY",    "NAN",      "HUGE_VALF", "MAXFLOAT",     "FLT_MAX",  "FLT_MIN",
      "FLT_EPSILON", "HALF_MAX", "HALF_MIN",  "HALF_EPSILON", "M_E_F",    "M_LOG2E_F",
@@ -49,6 +64,28 @@ constexpr auto kBfloat =
 
 bool uses_any(const Usage& usage, Words words) {
   return std::ranges::any_of(words, [&](std::string_view word) { return usage.uses(word); });
+}
+
+// Traits have names for their values and types, too.
+bool uses_traits(const Usage& usage) {
+  const auto is_trait = [](std::string_view name) {
+    return std::ranges::find(kTraits, name) != kTraits.end();
+  };
+  return std::ranges::any_of(usage.names.identifiers, [&](std::string_view name) {
+    const bool suffixed = name.ends_with("_v") || name.ends_with("_t");
+    return is_trait(name) || (suffixed && is_trait(name.substr(0, name.size() - 2)));
+  });
+}
+
+// float2x2, half4x3 and so on.
+bool is_matrix_type(std::string_view name) {
+  for (const std::string_view element : {"float", "half"}) {
+    if (!name.starts_with(element)) continue;
+    const std::string_view rest = name.substr(element.size());
+    const auto is_length = [](char c) { return c >= '2' && c <= '4'; };
+    return rest.size() == 3 && is_length(rest[0]) && rest[1] == 'x' && is_length(rest[2]);
+  }
+  return name == "matrix";
 }
 
 bool has_bfloat(const CallSignature& signature) {
@@ -110,18 +147,28 @@ void append_code(std::string& text, std::string_view file) {
 
 CppParts cpp_parts(const CallSignature& signature, const Usage& usage, bool bounds) {
   CppParts parts;
-  parts.bfloat = has_bfloat(signature) || uses_any(usage, kBfloat);
+  const auto any_name = [&](const auto& is) {
+    return std::ranges::any_of(usage.names.identifiers, is);
+  };
+  parts.bfloat = has_bfloat(signature) || uses_any(usage, kBfloat) || usage.bfloat_literals ||
+                 any_name([](const std::string& name) { return name.ends_with("bfloat8x8"); });
+  parts.packed = any_name([](const std::string& name) { return name.starts_with("packed_"); });
+  parts.matrices = any_name(is_matrix_type);
+  parts.simd_matrices = uses_any(usage, kSimdMatrices);
+  parts.quads = usage.quads;
+  parts.traits = uses_traits(usage);
   const bool vector_place = std::ranges::any_of(places(), [&](const Place& place) {
     return place.type == "uint3" && usage.uses(place.name);
   });
-  parts.vectors = vector_place || !usage.vector_types.empty() || usage.uses("vec");
+  parts.vectors = vector_place || !usage.vector_types.empty() || usage.uses("vec") ||
+                  parts.packed || parts.matrices || parts.simd_matrices;
   parts.swizzles = parts.vectors && !usage.swizzles.empty();
   parts.simd = usage.cooperation == Cooperation::barriers;
   // Reductions name max and min.
   parts.common = parts.simd || uses_any(usage, kCommonFunctions);
   parts.math = parts.common || uses_any(usage, kMath);
   parts.constants = uses_any(usage, kConstants);
-  parts.limits = usage.uses("numeric_limits");
+  parts.limits = usage.uses("numeric_limits") || usage.uses("Limits");
   parts.atomics =
       std::ranges::any_of(usage.arguments, [](const ArgumentUse& use) { return use.atomic; }) ||
       std::ranges::any_of(usage.names.identifiers, [](const std::string& name) {
@@ -138,6 +185,9 @@ void append_types_and_math(std::string& text, const CppParts& parts, const Usage
   if (parts.bfloat) append_code(text, "cpp_bfloat.h");
   if (parts.swizzles) text += swizzle_macros(usage);
   if (parts.vectors) append_code(text, "cpp_vector.h");
+  if (parts.packed) append_code(text, "cpp_packed.h");
+  if (parts.matrices) append_code(text, "cpp_matrix.h");
+  if (parts.traits) append_code(text, "cpp_traits.h");
   if (parts.math) append_code(text, "cpp_math.h");
   if (parts.common) append_code(text, "cpp_common.h");
   if (parts.constants) append_code(text, "cpp_constants.h");
@@ -150,6 +200,8 @@ void append_meetings_and_checks(std::string& text, const CppParts& parts, const 
     append_code(text, "cpp_simd.h");
     append_code(text, own.simd);
     append_code(text, "cpp_simd_names.h");
+    if (parts.quads) append_code(text, "cpp_quad.h");
+    if (parts.simd_matrices) append_code(text, "cpp_simd_matrix.h");
   }
   if (parts.atomics) {
     append_code(text, "cpp_atomic.h");

@@ -16,6 +16,11 @@ struct CppParts {
   bool common = false;  // min, clamp, dot
   bool constants = false;
   bool limits = false;
+  bool traits = false;    // of types, and ceildiv
+  bool packed = false;    // vectors aligned as their elements
+  bool matrices = false;  // of a thread
+  bool quads = false;
+  bool simd_matrices = false;  // of a simdgroup
   bool atomics = false;
   bool simd = false;
   bool debug = false;

@@ -24,7 +24,7 @@ GeneratedKernel generate(const Definition& definition, const CallSignature& sign
         {body_file(d), d.source, unsuffixed_literals(d.source, usage.pasting_macros)}};
     write(d, signature, options, usage, kernel);
   };
-  if (safe && definition.math == MathMode::fast) {
+  if (safe && definition.math != MathMode::safe) {
     Definition without = definition;
     without.math = MathMode::safe;
     write_for(without);

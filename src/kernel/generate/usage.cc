@@ -26,9 +26,12 @@ constexpr std::array kPlaces = {
     Place{"thread_index_in_threadgroup", "uint", Cooperation::groups},
     Place{"thread_index_in_simdgroup", "uint", Cooperation::groups},
     Place{"simdgroup_index_in_threadgroup", "uint", Cooperation::groups},
+    Place{"quadgroups_per_threadgroup", "uint", Cooperation::groups},
+    Place{"thread_index_in_quadgroup", "uint", Cooperation::groups},
+    Place{"quadgroup_index_in_threadgroup", "uint", Cooperation::groups},
 };
 
-constexpr std::array<std::string_view, 25> kMeetings = {
+constexpr std::string_view kMeetings[] = {
     "threadgroup_barrier",
     "simdgroup_barrier",
     "simd_sum",
@@ -54,7 +57,18 @@ constexpr std::array<std::string_view, 25> kMeetings = {
     "simd_any",
     "simd_ballot",
     "simd_is_first",
+    "simd_shuffle_and_fill_down",
+    "simd_shuffle_and_fill_up",
+    "simdgroup_load",
+    "simdgroup_store",
+    "simdgroup_multiply",
+    "simdgroup_multiply_accumulate",
+    "simdgroup_matrix",
+    "make_filled_simdgroup_matrix",
 };
+
+// Operations of a quadgroup all begin like this; nothing else that kernels have does.
+constexpr std::string_view kQuad = "quad_";
 
 constexpr std::array<std::string_view, 13> kVectorElements = {
     "float", "half",  "bfloat", "int",   "uint", "short", "ushort",
@@ -145,6 +159,12 @@ bool is_vector_type(std::string_view name) {
   return std::ranges::find(kVectorElements, name) != kVectorElements.end();
 }
 
+bool is_bfloat_literal(const Token& token) {
+  // In 0xbf, b is a digit.
+  return token.kind == TokenKind::number && token.text.ends_with("bf") &&
+         !token.text.starts_with("0x") && !token.text.starts_with("0X");
+}
+
 Usage usage_of(const Definition& definition, const CallSignature& signature) {
   Usage usage;
   const std::vector<Token> header = tokenize(definition.header);
@@ -185,7 +205,13 @@ Usage usage_of(const Definition& definition, const CallSignature& signature) {
   if (usage.uses("threadgroup")) {
     usage.cooperation = std::max(usage.cooperation, Cooperation::groups);
   }
-  if (std::ranges::any_of(kMeetings, [&](std::string_view name) { return usage.uses(name); })) {
+  for (const auto* tokens : {&header, &body}) {
+    usage.bfloat_literals |= std::ranges::any_of(*tokens, is_bfloat_literal);
+  }
+  const auto is_quad = [](const std::string& name) { return name.starts_with(kQuad); };
+  usage.quads = std::ranges::any_of(usage.names.identifiers, is_quad);
+  if (usage.quads ||
+      std::ranges::any_of(kMeetings, [&](std::string_view name) { return usage.uses(name); })) {
     usage.cooperation = Cooperation::barriers;
   }
 

@@ -58,6 +58,8 @@ struct Usage {
   ThreadgroupMacros threadgroup_macros{};
   std::set<std::string, std::less<>> pasting_macros{};  // see literals.h
   Cooperation cooperation = Cooperation::none;
+  bool quads = false;            // operations of quadgroups
+  bool bfloat_literals = false;  // `0.5bf`
 
   bool uses(std::string_view name) const { return names.identifiers.contains(name); }
 };
@@ -74,6 +76,12 @@ std::string mark_threadgroup_memory(std::string_view text, const ThreadgroupMacr
 // The text with `constant` replaced by a marker of the same length ("hf_const"), but for
 // declarations that have `const` as well.
 std::string mark_constants(std::string_view text);
+
+// `0.5bf`.
+bool is_bfloat_literal(const Token& token);
+// The text with the suffix `bf` of floating literals replaced by one of the same length ("ms") that
+// every compiler lets a text define: clang takes those of the standard library alone.
+std::string mark_bfloat_literals(std::string_view text);
 
 // Pieces of text that targets share. Each ends with a newline, or is empty.
 

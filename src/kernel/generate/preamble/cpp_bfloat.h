@@ -97,6 +97,19 @@ hf_bfloat_operator(>, hf_truth_of) hf_bfloat_operator(>=, hf_truth_of)
 hf_bfloat_operator(+) hf_bfloat_operator(-) hf_bfloat_operator(*) hf_bfloat_operator(/)
 #undef hf_bfloat_operator
 
+// `0.5bf`, as the generator writes it.
+#ifndef __CUDACC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wpragmas"
+#pragma GCC diagnostic ignored "-Wunknown-warning-option"
+#pragma GCC diagnostic ignored "-Wliteral-suffix"
+#pragma GCC diagnostic ignored "-Wuser-defined-literals"
+#endif
+constexpr hf_bfloat operator""ms(long double v) { return hf_bfloat(static_cast<float>(v)); }
+#ifndef __CUDACC__
+#pragma GCC diagnostic pop
+#endif
+
 namespace metal {
 typedef hf_bfloat bfloat;
 typedef hf_bfloat bfloat16_t;

@@ -119,6 +119,36 @@ hf_bits1(popcount, __builtin_popcountl(u))
 hf_bits1(clz, u == 0 ? bits : __builtin_clzl(u) - (64 - bits))
 hf_bits1(ctz, u == 0 ? bits : __builtin_ctzl(u))
 hf_bits1(reverse_bits, hf_reverse(u) >> (64 - bits))
+// Of `bits` bits from `offset` on; a signed type's highest one is the sign.
+template <class T>
+hf_inline hf_value<T> extract_bits(const T& v, unsigned offset, unsigned bits) {
+  if constexpr (hf_width<T> > 0) {
+    return hf_build<hf_value<T>>([&](int i) { return metal::extract_bits(v[i], offset, bits); });
+  } else {
+    if (bits == 0) return T(0);
+    constexpr unsigned all = sizeof(T) * 8;
+    const unsigned long u = static_cast<unsigned long>(v) << (64 - (offset + bits));
+    if constexpr (T(-1) < T(0)) {
+      return static_cast<T>(static_cast<long>(u) >> (64 - bits));
+    } else {
+      static_assert(all <= 64);
+      return static_cast<T>(u >> (64 - bits));
+    }
+  }
+}
+// `base` with `bits` bits from `offset` on replaced by the lowest ones of `insert`.
+template <class T>
+hf_inline hf_value<T> insert_bits(const T& base, const T& insert, unsigned offset, unsigned bits) {
+  if constexpr (hf_width<T> > 0) {
+    return hf_build<hf_value<T>>(
+        [&](int i) { return metal::insert_bits(base[i], insert[i], offset, bits); });
+  } else {
+    if (bits == 0) return base;
+    const unsigned long mask = (~0UL >> (64 - bits)) << offset;
+    const unsigned long with = static_cast<unsigned long>(insert) << offset;
+    return static_cast<T>((static_cast<unsigned long>(base) & ~mask) | (with & mask));
+  }
+}
 template <class T, class N>
 hf_inline T rotate(T v, N by) {
   constexpr unsigned bits = sizeof(T) * 8;

@@ -34,4 +34,28 @@ hf_limits(half, half, 65504.0f, 6.103515625e-05f, 9.765625e-04f)
 hf_limits(bfloat, bfloat, 3.38953138925153547590e+38f, 1.17549435082228750797e-38f, 7.8125e-03f)
 #endif
 
+// As MLX's kernels have it: floats may be infinite.
+template <class T>
+struct Limits {
+  using hf_of = numeric_limits<T>;
+  static constexpr T hf_most() {
+    if constexpr (hf_of::is_integer) {
+      return hf_of::max();
+    } else {
+      return hf_of::infinity();
+    }
+  }
+  static constexpr T hf_least() {
+    if constexpr (hf_of::is_integer) {
+      return hf_of::lowest();
+    } else {
+      return -hf_of::infinity();
+    }
+  }
+  static constexpr T max = hf_most();
+  static constexpr T min = hf_least();
+  static constexpr T finite_max = hf_of::max();
+  static constexpr T finite_min = hf_of::lowest();
+};
+
 }  // namespace metal

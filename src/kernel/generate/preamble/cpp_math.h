@@ -183,6 +183,7 @@ hf_function2(fmin, u < v || v != v ? u : v, u < v || v != v ? u : v)
 hf_function2(fmax, v < u || v != v ? u : v, v < u || v != v ? u : v)
 hf_function2(step, u < v ? 0.0f : 1.0f, u < v ? 0.0 : 1.0)
 hf_function2(fdivide, v / u, v / u)
+hf_function2(divide, v / u, v / u)
 hf_function2(ldexp, __builtin_ldexpf(v, static_cast<int>(u)),
              __builtin_ldexp(v, static_cast<int>(u)))
 

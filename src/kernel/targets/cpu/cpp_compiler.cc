@@ -60,6 +60,8 @@ constexpr std::array kOfClang{"-ferror-limit=20", "-fno-color-diagnostics",
 constexpr std::array kOfGenerated{"-nostdinc", "-fno-exceptions", "-fno-rtti",
                                   "-fno-threadsafe-statics"};
 
+constexpr std::array kOfRelaxedMath{"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros"};
+
 // How a compiler says that the processor computes with halves.
 constexpr std::string_view kHalfInstructions = "-mavx512fp16";
 constexpr std::string_view kHalfTrial = R"(
@@ -277,6 +279,7 @@ std::vector<std::string> CppCompiler::flags(const CppUnit& unit, const CppOption
     result.emplace_back("-fstack-clash-protection");
   }
   if (unit.math == MathMode::fast) result.emplace_back("-ffast-math");
+  if (unit.math == MathMode::relaxed) append(result, kOfRelaxedMath);
   // Behind -ffast-math, which decides it too.
   result.emplace_back(unit.contracts ? "-ffp-contract=fast" : "-ffp-contract=off");
   if (options.debug) {

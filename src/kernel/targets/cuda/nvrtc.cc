@@ -62,6 +62,9 @@ std::vector<std::string> arguments(const CompileJob& job, const CudaOptions& opt
     result.emplace_back("--device-int128");
   }
   if (job.code.math == MathMode::fast) result.emplace_back("--use_fast_math");
+  if (job.code.math == MathMode::relaxed) {
+    result.insert(result.end(), {"--prec-div=false", "--prec-sqrt=false"});
+  }
   // Behind --use_fast_math, which decides it too.
   if (!job.code.contracts) result.emplace_back("--fmad=false");
   if (!job.native) return result;

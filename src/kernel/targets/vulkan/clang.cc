@@ -70,6 +70,7 @@ constexpr std::array kClangOptions{"-x",
                                    "-Werror=return-type",
                                    "-S",
                                    "-emit-llvm"};
+constexpr std::array kOfRelaxedMath{"-fassociative-math", "-freciprocal-math", "-fno-signed-zeros"};
 
 struct KnownClangs {
   sync::LeafMutex mutex;  // guards compilers
@@ -172,6 +173,9 @@ Result<LlvmOutcome> Clang::to_llvm(const LlvmUnit& unit) const {
   Subprocess process{command_, folder.path(), environment_};
   process.command.insert(process.command.end(), kClangOptions.begin(), kClangOptions.end());
   if (unit.math == MathMode::fast) process.command.emplace_back("-ffast-math");
+  if (unit.math == MathMode::relaxed) {
+    process.command.insert(process.command.end(), kOfRelaxedMath.begin(), kOfRelaxedMath.end());
+  }
   process.command.emplace_back(unit.contracts ? "-ffp-contract=fast" : "-ffp-contract=off");
   process.command.insert(process.command.end(),
                          {"-o", std::string(kClangOutcome), std::string(kClangSource)});

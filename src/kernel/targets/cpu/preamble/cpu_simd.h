@@ -39,6 +39,10 @@ inline hf_lanes<T> hf_exchange(T value, unsigned line) {
   return {slots, rest < 32 ? rest : 32, lane};
 }
 
+#define hf_own_lane (hf_this_host->item % 32)
+#define hf_takes_line_alone unsigned line = __builtin_LINE()
+#define hf_takes_line , unsigned line = __builtin_LINE()
+#define hf_with_line , line
 #define hf_reduce(name, of)                                                     \
   template <class V>                                                            \
   inline hf_value<V> name(const V& value, unsigned line = __builtin_LINE()) {   \

@@ -14,11 +14,14 @@ struct hf_half {
     requires(!hf_same<T, double> && hf_is_number<T>)
   constexpr hf_half(T v) : hf_bits(hf_round(static_cast<float>(v))) {}
   constexpr hf_half(double v) : hf_bits(hf_round(v)) {}
-  constexpr operator float() const {
+  // By itself it becomes another float: `c ? x : 0` must not find a way from a half to an int.
+  template <class T>
+    requires(hf_same<T, float> || hf_same<T, double>)
+  constexpr operator T() const {
     if (!__builtin_is_constant_evaluated()) {
       float result;
       asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(hf_bits));
-      return result;
+      return static_cast<T>(result);
     }
     const unsigned sign = (hf_bits & 0x8000u) << 16;
     const unsigned exponent = (hf_bits >> 10) & 31u;
@@ -29,6 +32,13 @@ struct hf_half {
     }
     const float magnitude = static_cast<float>(mantissa) * 0x1p-24f;
     return sign != 0 ? -magnitude : magnitude;
+  }
+  template <class T>
+    requires(!hf_same<T, float> && !hf_same<T, double> && !hf_same<T, hf_half> &&
+             hf_width<T> == 0 &&
+             requires(float v) { static_cast<T>(v); })
+  explicit constexpr operator T() const {
+    return static_cast<T>(static_cast<float>(*this));
   }
 
   template <class T>
@@ -121,6 +131,26 @@ using hf_beside_half =
 template <class T>
 inline constexpr bool hf_is_beside_half =
     !hf_same<T, hf_half> && !hf_same<T, hf_bfloat> && hf_is_number<T>;
+
+// What a half is compared with: a half is a float then, a double stays one.
+template <class T>
+using hf_compared = typename hf_if<hf_same<T, double>, double, float>::type;
+#define hf_half_comparison(op)                                                       \
+  template <class A, class B>                                                        \
+    requires(hf_same<A, hf_half> && (hf_same<B, hf_half> || hf_is_beside_half<B>))   \
+  hf_inline constexpr bool operator op(A a, B b) {                                   \
+    return static_cast<float>(a) op static_cast<hf_compared<B>>(b);                                               \
+  }                                                                                  \
+  template <class A, class B>                                                        \
+    requires(hf_is_beside_half<A> && hf_same<B, hf_half>)                            \
+  hf_inline constexpr bool operator op(A a, B b) {                                   \
+    return static_cast<hf_compared<A>>(a) op static_cast<float>(b);                                               \
+  }
+// clang-format off
+hf_half_comparison(==) hf_half_comparison(!=) hf_half_comparison(<) hf_half_comparison(<=)
+hf_half_comparison(>) hf_half_comparison(>=);
+// clang-format on
+#undef hf_half_comparison
 
 // Of a half and another number, which is not converted to a half first.
 #define hf_half_operator(op)                                                       \
