@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <boost/context/fiber.hpp>
+#include <cstring>
 #include <exception>
 #include <new>
 #include <string>
@@ -29,14 +31,25 @@ using boost::context::fiber;
 // Unwinds an item that will never be resumed.
 struct GivenUp {};
 
-// Why an item does not run on.
-constexpr size_t kAtBarrier = 0;
-constexpr size_t kAtSimdBarrier = 1;
-constexpr size_t kReturned = 2;
+// A simdgroup: which of its lanes stopped, and why; and what they exchange. A lane is in one of the
+// sets, or runs.
+struct Simdgroup {
+  using Lanes = uint32_t;  // a bit each
+  using Slots = unsigned char (*)[16];
+
+  Lanes to_run = 0;  // in its next pass
+  Lanes active = 0;  // of those, who have met
+  Lanes at_operation = 0;
+  Lanes at_barrier = 0;
+  Lanes returned = 0;
+  Slots written = nullptr;  // by lanes that wait at an operation
+  Slots met = nullptr;      // what those wrote that met last
+};
 
 // Tops of stacks lie a multiple of pages apart; without this they would share one set of the cache.
 constexpr size_t kCacheLine = 64;
 constexpr size_t kColours = 64;
+constexpr size_t kMaxSimdgroups = kMaxGroupThreads / kSimdgroupLanes;
 
 // The stack belongs to FiberStacks.
 struct NotOwned {
@@ -97,84 +110,116 @@ struct FiberGroup::State {
   }
   void go_to_item(unsigned thread) {
     host->item = thread;
-    host->parity = &parity[thread];
     go(items[thread]);
   }
 
   // --- the items' side ---
 
-  void stop(size_t why, unsigned line) {
+  void stop_at_barrier(unsigned line) {
     if (giving_up) throw GivenUp();
+    if (barrier_line == 0) barrier_line = line;
+    if (barrier_line != line) other_barrier_line = line;
+    current->at_barrier |= bit_of(host->item);
+    go_on();
+  }
+  void stop_at_operation(unsigned line) {
+    if (giving_up) throw GivenUp();
+    operation_lines[host->item] = line;
+    current->at_operation |= bit_of(host->item);
+    go_on();
+  }
+  // Returns when the item that has stopped may run on.
+  void go_on() {
     const unsigned thread = host->item;
-    stopped[why] += 1;
-    if (lines[why] == 0) lines[why] = line;
-    if (lines[why] != line) other_lines[why] = line;
-    if (thread != last_lane) {
-      go_to_item(thread + 1);
-    } else {
-      const unsigned next = after_pass();
-      if (next == kOutside) {
-        go(outside);
-      } else if (next != thread) {
-        go_to_item(next);
-      }
+    const unsigned next = next_after(thread);
+    if (next == kOutside) {
+      go(outside);
+    } else if (next != thread) {
+      go_to_item(next);
     }
     if (giving_up) throw GivenUp();
   }
 
-  // All lanes of the simdgroup have stopped: who runs next.
+  static Simdgroup::Lanes bit_of(unsigned thread) {
+    return Simdgroup::Lanes{1} << thread % kSimdgroupLanes;
+  }
+  // The item behind this one in the pass; behind the last one, the first of another pass.
+  unsigned next_after(unsigned thread) {
+    const Simdgroup::Lanes behind = pass & ~(bit_of(thread) * 2 - 1);
+    return behind != 0 ? first_of(behind) : after_pass();
+  }
+  unsigned first_of(Simdgroup::Lanes lanes) const {
+    return static_cast<unsigned>(current - simdgroups.data()) * kSimdgroupLanes +
+           static_cast<unsigned>(std::countr_zero(lanes));
+  }
+
+  // All lanes that ran have stopped: those at the earliest operation meet there, and the next
+  // simdgroup has its turn, so that all of them come from one operation to the next together.
   unsigned after_pass() {
-    const unsigned lanes = last_lane - first_lane + 1;
-    const unsigned at_barrier = std::exchange(stopped[kAtBarrier], 0);
-    const unsigned at_simd_barrier = std::exchange(stopped[kAtSimdBarrier], 0);
-    const unsigned ended = std::exchange(stopped[kReturned], 0);
-    if (at_simd_barrier == lanes) {
-      if (other_lines[kAtSimdBarrier] != 0) {
-        return fail(met_at_different("simdgroup", "operations", kAtSimdBarrier));
+    if (current->at_operation != 0) meet(*current);
+    for (size_t i = 0; i < count; ++i) {
+      current = current + 1 == simdgroups.data() + count ? simdgroups.data() : current + 1;
+      if (current->to_run != 0) return begin_pass();
+    }
+    return after_all();
+  }
+  unsigned begin_pass() {
+    pass = std::exchange(current->to_run, 0);
+    host->slots = current->written;
+    host->met = current->met;
+    host->active = current->active;
+    return first_of(pass);
+  }
+  void meet(Simdgroup& simdgroup) {
+    const Simdgroup::Lanes waiting = simdgroup.at_operation;
+    const unsigned* const lines = operation_lines.data() + first_of(1);
+    unsigned earliest = ~0U;
+    for (Simdgroup::Lanes rest = waiting; rest != 0; rest &= rest - 1) {
+      earliest = std::min(earliest, lines[std::countr_zero(rest)]);
+    }
+    Simdgroup::Lanes met = 0;
+    for (Simdgroup::Lanes rest = waiting; rest != 0; rest &= rest - 1) {
+      const int lane = std::countr_zero(rest);
+      if (lines[lane] == earliest) met |= Simdgroup::Lanes{1} << lane;
+    }
+    if (met == waiting) {
+      std::swap(simdgroup.met, simdgroup.written);
+    } else {  // what others wrote stays
+      for (Simdgroup::Lanes rest = met; rest != 0; rest &= rest - 1) {
+        const int lane = std::countr_zero(rest);
+        std::memcpy(simdgroup.met[lane], simdgroup.written[lane], sizeof(*simdgroup.met));
       }
-      lines[kAtSimdBarrier] = 0;
-      return first_lane;
     }
-    if (at_simd_barrier != 0) return fail(lanes_did_not_meet(lanes, at_barrier, ended));
-    if (other_lines[kAtBarrier] != 0) {
-      return fail(met_at_different("threadgroup", "barriers", kAtBarrier));
-    }
-    parked += at_barrier;
-    returned += ended;
-    if (last_lane + 1 < threads) {
-      begin_simdgroup(last_lane + 1);
-      return first_lane;
+    simdgroup.at_operation = waiting & ~met;
+    simdgroup.active = met;
+    simdgroup.to_run = met;
+  }
+  // Nobody can run before all have come to a barrier.
+  unsigned after_all() {
+    unsigned parked = 0;
+    unsigned returned = 0;
+    for (size_t i = 0; i < count; ++i) {
+      parked += static_cast<unsigned>(std::popcount(simdgroups[i].at_barrier));
+      returned += static_cast<unsigned>(std::popcount(simdgroups[i].returned));
     }
     if (returned == threads) return kOutside;
+    if (other_barrier_line != 0) {
+      const auto [first, second] = std::minmax(barrier_line, other_barrier_line);
+      return fail(fmt::format("threads of one threadgroup met at different barriers: lines {} and {}",
+                              first, second));
+    }
     if (parked != threads) {
       return fail(
           fmt::format("{} of {} threads returned before the barrier at line {}; all threads "
                       "of a threadgroup must reach it",
-                      returned, threads, lines[kAtBarrier]));
+                      returned, threads, barrier_line));
     }
-    parked = 0;
-    lines[kAtBarrier] = 0;
-    begin_simdgroup(0);
-    return 0;
-  }
-  void begin_simdgroup(unsigned first) {
-    first_lane = first;
-    last_lane = std::min(first + kSimdgroupLanes, threads) - 1;
-  }
-  std::string lanes_did_not_meet(unsigned lanes, unsigned at_barrier, unsigned ended) const {
-    const std::string who =
-        fmt::format("of {} lanes of simdgroup {}", lanes, first_lane / kSimdgroupLanes);
-    const std::string where =
-        fmt::format("the simdgroup operation at line {}; all lanes of a simdgroup must reach it",
-                    lines[kAtSimdBarrier]);
-    if (ended != 0) return fmt::format("{} {} returned before {}", ended, who, where);
-    return fmt::format("{} {} are at the barrier at line {} instead of {}", at_barrier, who,
-                       lines[kAtBarrier], where);
-  }
-  std::string met_at_different(std::string_view whose, std::string_view what, size_t why) const {
-    const auto [first, second] = std::minmax(lines[why], other_lines[why]);
-    return fmt::format("threads of one {} met at different {}: lines {} and {}", whose, what, first,
-                       second);
+    barrier_line = 0;
+    for (size_t i = 0; i < count; ++i) {
+      simdgroups[i].to_run = std::exchange(simdgroups[i].at_barrier, 0);
+    }
+    current = simdgroups.data();
+    return begin_pass();
   }
   unsigned fail(std::string_view why) {
     message = fmt::format("kernel '{}': {}", kernel, why);
@@ -199,8 +244,8 @@ struct FiberGroup::State {
         go(outside);
         continue;
       }
-      stopped[kReturned] += 1;
-      const unsigned next = thread != last_lane ? thread + 1 : after_pass();
+      current->returned |= bit_of(thread);
+      const unsigned next = next_after(thread);
       if (next == kOutside) {
         go(outside);
       } else {
@@ -269,20 +314,24 @@ struct FiberGroup::State {
   }
 
   void run() {
-    begin_simdgroup(0);
-    stopped = {};
-    lines = {};
-    other_lines = {};
-    parked = 0;
-    returned = 0;
-    std::fill_n(parity.begin(), threads, static_cast<unsigned char>(0));
+    barrier_line = 0;
+    other_barrier_line = 0;
+    count = (threads + kSimdgroupLanes - 1) / kSimdgroupLanes;
+    for (size_t i = 0; i < count; ++i) {
+      const unsigned lanes =
+          std::min(threads - static_cast<unsigned>(i) * kSimdgroupLanes, kSimdgroupLanes);
+      simdgroups[i] = {.to_run = ~Simdgroup::Lanes{0} >> (kSimdgroupLanes - lanes),
+                       .written = slots[2 * i],
+                       .met = slots[2 * i + 1]};
+    }
+    current = simdgroups.data();
+    const unsigned first = begin_pass();
     host->items = threads;
-    host->slots = slots.data();
 #if defined(__SANITIZE_THREAD__)
     outside.tsan = __tsan_get_current_fiber();
 #endif
     running = &outside;
-    go_to_item(0);
+    go_to_item(first);
     if (exception || !message.empty()) give_up_all();
     running = nullptr;
     host->items = 0;
@@ -306,12 +355,11 @@ struct FiberGroup::State {
   FiberPlace* running = nullptr;  // null: no group runs
   FiberPlace* left = nullptr;     // from where `running` was entered
   hf_host* host = nullptr;
-  unsigned first_lane = 0;  // of the simdgroup that runs
-  unsigned last_lane = 0;
-  std::array<unsigned, 3> stopped{};  // of its lanes, by why
-  // Of those who wait, at barriers of the whole group; 0: nobody does.
-  std::array<unsigned, 3> lines{};
-  std::array<unsigned, 3> other_lines{};  // of one that waits elsewhere; 0: nobody does
+  Simdgroup* current = nullptr;  // whose lanes run
+  Simdgroup::Lanes pass = 0;     // which of them run one after the other, until each has stopped
+  // Of those who wait at a barrier of the whole group; 0: nobody does.
+  unsigned barrier_line = 0;
+  unsigned other_barrier_line = 0;  // of one that waits elsewhere; 0: nobody does
   bool giving_up = false;
   bool ending = false;  // the stacks go
   FiberPlace outside;
@@ -319,15 +367,15 @@ struct FiberGroup::State {
 
   unsigned made = 0;  // of the items' stacks
   unsigned threads = 0;
-  unsigned parked = 0;    // at the barrier, of all threads
-  unsigned returned = 0;  // of all threads
+  size_t count = 0;  // of the simdgroups that the group has
   Item item = nullptr;
   void* data = nullptr;
   std::string_view kernel;
   std::string message;           // why the group is given up
   std::exception_ptr exception;  // the same, thrown by an item
-  alignas(kCacheLine) std::array<unsigned char[kSimdgroupLanes][16], 2> slots{};
-  std::array<unsigned char, kMaxGroupThreads> parity{};
+  std::array<Simdgroup, kMaxSimdgroups> simdgroups{};
+  std::array<unsigned, kMaxGroupThreads> operation_lines{};  // at which each item waits
+  alignas(kCacheLine) unsigned char slots[2 * kMaxSimdgroups][kSimdgroupLanes][16] = {};
   std::array<bool, kMaxGroupThreads> inside{};
   FiberStacks stacks{kStackBytes};
 };
@@ -361,11 +409,11 @@ void FiberGroup::run(hf_host& host, std::string_view kernel, unsigned threads, I
 
 void FiberGroup::barrier(unsigned line) {
   if (state_->running == nullptr) throw ExecutionError("a barrier outside run_group");
-  state_->stop(kAtBarrier, line);
+  state_->stop_at_barrier(line);
 }
 void FiberGroup::simd_barrier(unsigned line) {
   if (state_->running == nullptr) throw ExecutionError("a simdgroup barrier outside run_group");
-  state_->stop(kAtSimdBarrier, line);
+  state_->stop_at_operation(line);
 }
 
 FiberGroupPool::Lease::Lease(FiberGroupPool& pool) : pool_(pool) {

@@ -16,9 +16,14 @@ inline constexpr unsigned kSimdgroupLanes = 32;
 // barriers. Each has a stack of its own with a guard page below it; stacks are kept for the next
 // group.
 //
-// The order is fixed: simdgroups one after another from one barrier to the next, and in each the
-// lanes one after another from one stop to the next. Items see no scheduler and no lock. A barrier
+// The order is fixed: simdgroups take turns from one stop to the next, be it a barrier or an
+// operation of a simdgroup, and in each its lanes run one after another. So simdgroups advance
+// together, as on GPUs, and nothing depends on chance. Items see no scheduler and no lock. A barrier
 // costs an item one switch (bench row fiber_barrier).
+//
+// Lanes meet at an operation where they came to the same line. Those at an earlier line meet first,
+// so that lanes which took a branch or stayed in a loop come to those that wait behind it. Lanes
+// that returned, or wait elsewhere, do not count.
 //
 // One thread at a time; the next call may come from another.
 class FiberGroup {
@@ -33,8 +38,8 @@ class FiberGroup {
 
   // Runs item(data, t) for t in [0, threads); `host` says to the items who they are, `kernel` is
   // for messages. Throws the first exception of an item. ExecutionError where some items return
-  // and others wait for them at a barrier, and where a simdgroup's lanes or, at a barrier, a
-  // group's threads do not meet at one line; EnvironmentError where the system gives no stacks. The
+  // and others wait for them at a barrier, and where a group's threads wait at different ones;
+  // EnvironmentError where the system gives no stacks. The
   // other items are then unwound from where they wait.
   void run(hf_host& host, std::string_view kernel, unsigned threads, Item item, void* data);
 

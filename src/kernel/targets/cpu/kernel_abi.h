@@ -29,9 +29,11 @@ struct hf_host {
   // barriers. Returns when all have returned.
   void (*run_group)(hf_host*, unsigned threads, void (*item)(void* data, unsigned thread),
                     void* data);
-  // Called by an item: returns once all items of the group (or of its simdgroup of 32) have called
-  // it. `line` is the author's, for the message when some of them returned instead.
+  // Called by an item: returns once all items of the group have called it. `line` is the author's,
+  // for the message when some of them returned instead.
   void (*barrier)(hf_host*, unsigned line);
+  // The same for those of a simdgroup of 32 that come to this line; the others have returned, or
+  // wait at a barrier or at a later line.
   void (*simd_barrier)(hf_host*, unsigned line);
   void (*out_of_bounds)(hf_host*, const char* file, unsigned line, const char* buffer, long index,
                         unsigned long size);
@@ -39,11 +41,11 @@ struct hf_host {
   // Of the item that runs now. Valid inside run_group.
   unsigned item;
   unsigned items;
-  // 16 bytes for each lane of the current simdgroup, twice: items write their own, meet at
-  // simd_barrier, and read the others'. `parity` says which of the two is next; it is the item's
-  // own, and changes with every exchange.
-  unsigned char (*slots)[32][16];
-  unsigned char* parity;
+  // 16 bytes for each lane of the current simdgroup: items write their own, call simd_barrier, and
+  // read in `met` what those lanes wrote that met there; a bit of `active` for each of them.
+  unsigned char (*slots)[16];
+  const unsigned char (*met)[16];
+  unsigned active;
 };
 
 // NOLINTEND(readability-identifier-naming)
