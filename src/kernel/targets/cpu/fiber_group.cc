@@ -37,11 +37,15 @@ struct Simdgroup {
   using Lanes = uint32_t;  // a bit each
   using Slots = unsigned char (*)[16];
 
-  Lanes to_run = 0;  // in its next pass
-  Lanes active = 0;  // of those, who have met
+  unsigned first = 0;  // its first item
+  Lanes to_run = 0;    // in its next pass
+  Lanes active = 0;    // of those, who have met
   Lanes at_operation = 0;
   Lanes at_barrier = 0;
   Lanes returned = 0;
+  // Of those at an operation: the line of one of them, and whether another is elsewhere.
+  unsigned line = 0;
+  bool at_several = false;
   Slots written = nullptr;  // by lanes that wait at an operation
   Slots met = nullptr;      // what those wrote that met last
 };
@@ -119,23 +123,34 @@ struct FiberGroup::State {
     if (giving_up) throw GivenUp();
     if (barrier_line == 0) barrier_line = line;
     if (barrier_line != line) other_barrier_line = line;
-    current->at_barrier |= bit_of(host->item);
-    go_on();
+    const unsigned thread = host->item;
+    const Simdgroup::Lanes bit = bit_of(thread);
+    current->at_barrier |= bit;
+    go_on(thread, bit);
   }
   void stop_at_operation(unsigned line) {
     if (giving_up) throw GivenUp();
-    operation_lines[host->item] = line;
-    current->at_operation |= bit_of(host->item);
-    go_on();
+    const unsigned thread = host->item;
+    const Simdgroup::Lanes bit = bit_of(thread);
+    operation_lines[thread] = line;
+    Simdgroup& own = *current;
+    own.at_several |= own.at_operation != 0 && own.line != line;
+    own.line = line;
+    own.at_operation |= bit;
+    go_on(thread, bit);
   }
   // Returns when the item that has stopped may run on.
-  void go_on() {
-    const unsigned thread = host->item;
-    const unsigned next = next_after(thread);
-    if (next == kOutside) {
-      go(outside);
-    } else if (next != thread) {
-      go_to_item(next);
+  void go_on(unsigned thread, Simdgroup::Lanes bit) {
+    const Simdgroup::Lanes behind = pass & ~(bit * 2 - 1);
+    if (behind != 0) [[likely]] {
+      go_to_item(first_of(behind));
+    } else {
+      const unsigned next = after_pass();
+      if (next == kOutside) {
+        go(outside);
+      } else if (next != thread) {
+        go_to_item(next);
+      }
     }
     if (giving_up) throw GivenUp();
   }
@@ -149,13 +164,12 @@ struct FiberGroup::State {
     return behind != 0 ? first_of(behind) : after_pass();
   }
   unsigned first_of(Simdgroup::Lanes lanes) const {
-    return static_cast<unsigned>(current - simdgroups.data()) * kSimdgroupLanes +
-           static_cast<unsigned>(std::countr_zero(lanes));
+    return current->first + static_cast<unsigned>(std::countr_zero(lanes));
   }
 
   // All lanes that ran have stopped: those at the earliest operation meet there, and the next
   // simdgroup has its turn, so that all of them come from one operation to the next together.
-  unsigned after_pass() {
+  [[gnu::noinline]] unsigned after_pass() {
     if (current->at_operation != 0) meet(*current);
     for (size_t i = 0; i < count; ++i) {
       current = current + 1 == simdgroups.data() + count ? simdgroups.data() : current + 1;
@@ -171,28 +185,35 @@ struct FiberGroup::State {
     return first_of(pass);
   }
   void meet(Simdgroup& simdgroup) {
+    if (simdgroup.at_several) return meet_at_earliest(simdgroup);
+    std::swap(simdgroup.met, simdgroup.written);
+    simdgroup.active = simdgroup.to_run = std::exchange(simdgroup.at_operation, 0);
+  }
+  // What lanes at other operations have written stays where it is.
+  void meet_at_earliest(Simdgroup& simdgroup) {
     const Simdgroup::Lanes waiting = simdgroup.at_operation;
-    const unsigned* const lines = operation_lines.data() + first_of(1);
+    const unsigned* const lines = operation_lines.data() + simdgroup.first;
     unsigned earliest = ~0U;
     for (Simdgroup::Lanes rest = waiting; rest != 0; rest &= rest - 1) {
       earliest = std::min(earliest, lines[std::countr_zero(rest)]);
     }
     Simdgroup::Lanes met = 0;
+    unsigned next = 0;  // a line of those that go on waiting
+    bool several = false;
     for (Simdgroup::Lanes rest = waiting; rest != 0; rest &= rest - 1) {
       const int lane = std::countr_zero(rest);
-      if (lines[lane] == earliest) met |= Simdgroup::Lanes{1} << lane;
-    }
-    if (met == waiting) {
-      std::swap(simdgroup.met, simdgroup.written);
-    } else {  // what others wrote stays
-      for (Simdgroup::Lanes rest = met; rest != 0; rest &= rest - 1) {
-        const int lane = std::countr_zero(rest);
+      if (lines[lane] == earliest) {
+        met |= Simdgroup::Lanes{1} << lane;
         std::memcpy(simdgroup.met[lane], simdgroup.written[lane], sizeof(*simdgroup.met));
+      } else {
+        several |= next != 0 && next != lines[lane];
+        next = lines[lane];
       }
     }
     simdgroup.at_operation = waiting & ~met;
-    simdgroup.active = met;
-    simdgroup.to_run = met;
+    simdgroup.line = next;
+    simdgroup.at_several = several;
+    simdgroup.active = simdgroup.to_run = met;
   }
   // Nobody can run before all have come to a barrier.
   unsigned after_all() {
@@ -205,8 +226,8 @@ struct FiberGroup::State {
     if (returned == threads) return kOutside;
     if (other_barrier_line != 0) {
       const auto [first, second] = std::minmax(barrier_line, other_barrier_line);
-      return fail(fmt::format("threads of one threadgroup met at different barriers: lines {} and {}",
-                              first, second));
+      return fail(fmt::format(
+          "threads of one threadgroup met at different barriers: lines {} and {}", first, second));
     }
     if (parked != threads) {
       return fail(
@@ -320,7 +341,8 @@ struct FiberGroup::State {
     for (size_t i = 0; i < count; ++i) {
       const unsigned lanes =
           std::min(threads - static_cast<unsigned>(i) * kSimdgroupLanes, kSimdgroupLanes);
-      simdgroups[i] = {.to_run = ~Simdgroup::Lanes{0} >> (kSimdgroupLanes - lanes),
+      simdgroups[i] = {.first = static_cast<unsigned>(i) * kSimdgroupLanes,
+                       .to_run = ~Simdgroup::Lanes{0} >> (kSimdgroupLanes - lanes),
                        .written = slots[2 * i],
                        .met = slots[2 * i + 1]};
     }

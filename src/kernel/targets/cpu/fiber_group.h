@@ -18,8 +18,8 @@ inline constexpr unsigned kSimdgroupLanes = 32;
 //
 // The order is fixed: simdgroups take turns from one stop to the next, be it a barrier or an
 // operation of a simdgroup, and in each its lanes run one after another. So simdgroups advance
-// together, as on GPUs, and nothing depends on chance. Items see no scheduler and no lock. A barrier
-// costs an item one switch (bench row fiber_barrier).
+// together, as on GPUs, and nothing depends on chance. Items see no scheduler and no lock. A
+// barrier costs an item one switch (bench row fiber_barrier).
 //
 // Lanes meet at an operation where they came to the same line. Those at an earlier line meet first,
 // so that lanes which took a branch or stayed in a loop come to those that wait behind it. Lanes
