@@ -4,6 +4,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
+
+#include "holdfast/kernel/unsupported.h"
 
 namespace holdfast::kernel {
 
@@ -37,7 +40,10 @@ std::string place_of(const Diagnostic& diagnostic) {
 
 void append(std::string& to, const Diagnostic& diagnostic) {
   const auto out = std::back_inserter(to);
-  const std::string_view words = diagnostic.message;
+  // Of what kernels cannot use here, compilers say which name they know is spelt most like it.
+  const std::optional<Unsupported> unsupported =
+      unsupported_in(diagnostic.source_line, diagnostic.message);
+  const std::string_view words = unsupported ? unsupported->sentence : diagnostic.message;
   fmt::format_to(out, "\n{}{}", place_of(diagnostic), printable(words.substr(0, kMaxShownWords)));
   if (words.size() > kMaxShownWords) fmt::format_to(out, "... ({} bytes)", words.size());
   std::string_view line = diagnostic.source_line;
