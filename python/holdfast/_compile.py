@@ -63,8 +63,6 @@ def compile(
     if inputs is outputs:
         inputs, outputs, state = None, None, state if inputs is None else inputs
     called = name or getattr(fun, "__name__", "") or "compiled function"
-    compiled = _core._Compiled(
+    return _core._Compiled(
         fun, inputs, outputs, state, called, check, fuse, shapeless, max_programs
     )
-    functools.update_wrapper(compiled, fun)
-    return compiled

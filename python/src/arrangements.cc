@@ -27,7 +27,7 @@ size_t normal_axis(int64_t axis, size_t ndim) {
   return static_cast<size_t>(axis < 0 ? axis + n : axis);
 }
 
-Array squeezed(const Array& a, const Axes& axes, const On& on) {
+Array squeezed(const Array& a, const Axes& axes, const On& /*on*/) {
   if (!axes.values) return squeeze(a);
   std::vector<bool> gone(a.ndim(), false);
   for (const int64_t axis : *axes.values) {
@@ -38,25 +38,26 @@ Array squeezed(const Array& a, const Axes& axes, const On& on) {
     }
     gone[at] = true;
   }
-  Shape left;
+  std::vector<int64_t> each;
   for (size_t i = 0; i < a.ndim(); ++i) {
-    if (!gone[i]) left.push_back(a.shape()[i]);
+    if (gone[i]) each.push_back(static_cast<int64_t>(i));
   }
-  return reshape(a, left, on);
+  return each.empty() ? a : squeeze(a, each);
 }
 
-Array expanded(const Array& a, const Axes& axes, const On& on) {
+Array expanded(const Array& a, const Axes& axes, const On& /*on*/) {
   const size_t rank = a.ndim() + (axes.values ? axes.values->size() : 0);
   if (!axes.values || rank > Dims::kMaxDims) throw nb::value_error("expand_dims needs axes");
   std::vector<bool> added(rank, false);
   for (const int64_t axis : *axes.values) added[normal_axis(axis, rank)] = true;
-  Shape shape;
-  size_t from = 0;
+  std::vector<int64_t> each;
   for (size_t i = 0; i < rank; ++i) {
-    if (!added[i] && from == a.ndim()) throw UsageError("expand_dims: an axis is given twice");
-    shape.push_back(added[i] ? 1 : a.shape()[from++]);
+    if (added[i]) each.push_back(static_cast<int64_t>(i));
   }
-  return reshape(a, shape, on);
+  if (each.size() != axes.values->size()) {
+    throw UsageError("expand_dims: an axis is given twice");
+  }
+  return expand_dims(a, each);
 }
 
 void bind_views(nb::module_& m, ArrayClass& c) {

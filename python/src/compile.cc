@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -72,41 +72,92 @@ class Replaced {
   std::vector<Array> before_;
 };
 
-// State that calls are using now; the GIL guards it.
-std::unordered_set<PyObject*>& state_in_use() {
-  static std::unordered_set<PyObject*>& all =
-      *std::make_unique<std::unordered_set<PyObject*>>().release();
+// Lists, dicts and arrays that functions capture and that a call uses now, with the thread of that
+// call: while it traces, they show what is not their owner's. The GIL guards it.
+std::unordered_map<PyObject*, unsigned long>& captured_in_use() {
+  static std::unordered_map<PyObject*, unsigned long>& all =
+      *std::make_unique<std::unordered_map<PyObject*, unsigned long>>().release();
   return all;
 }
+// Told whenever a call has ended that used any.
+const nb::object& captured_changed() {
+  static const nb::object& condition =
+      *std::make_unique<nb::object>(nb::module_::import_("threading").attr("Condition")())
+           .release();
+  return condition;
+}
 
-class StateUse {
+class CapturedUse {
  public:
-  StateUse(const Tree& state, const std::string& name) {
-    for (const nb::object& container : state.containers()) add(container.ptr(), name);
-    for (const Tree::Leaf& leaf : state.leaves()) {
-      if (!leaf.container.is_valid()) add(leaf.array.ptr(), name);
-    }
-  }
-  ~StateUse() { release(); }
-  StateUse(const StateUse&) = delete;
-  StateUse& operator=(const StateUse&) = delete;
+  enum class Kind : uint8_t { state, inputs };
 
- private:
-  void add(PyObject* object, const std::string& name) {
-    if (std::ranges::find(mine_, object) != mine_.end()) return;
-    if (!state_in_use().insert(object).second) {
-      release();
+  // UsageError for state that another call uses; for inputs it waits until that call has ended,
+  // without the GIL. A call inside another one of this thread may use the same inputs.
+  CapturedUse(const Tree& tree, Kind kind, const std::string& name) {
+    std::vector<PyObject*> wanted;
+    for (const nb::object& container : tree.containers()) wanted.push_back(container.ptr());
+    for (const Tree::Leaf& leaf : tree.leaves()) wanted.push_back(leaf.array.ptr());
+    const unsigned long self = PyThread_get_thread_ident();
+    auto& all = captured_in_use();
+    const auto is_taken = [&] {
+      return std::ranges::any_of(wanted, [&](PyObject* object) {
+        const auto found = all.find(object);
+        return found != all.end() && (kind == Kind::state || found->second != self);
+      });
+    };
+    if (is_taken() && kind == Kind::state) {
       throw UsageError("two calls that overlap share state of the compiled function '" + name +
                        "': give every thread its own state, or let one call return before the "
                        "next begins");
     }
-    mine_.push_back(object);
+    while (is_taken()) {
+      const nb::object& changed = captured_changed();
+      changed.attr("acquire")();
+      if (is_taken()) changed.attr("wait")();
+      changed.attr("release")();
+    }
+    for (PyObject* object : wanted) {
+      if (all.emplace(object, self).second) mine_.push_back(object);
+    }
   }
-  void release() {
-    for (PyObject* object : mine_) state_in_use().erase(object);
-    mine_.clear();
+  ~CapturedUse() {
+    if (mine_.empty()) return;
+    for (PyObject* object : mine_) captured_in_use().erase(object);
+    const nb::error_scope scope;
+    try {
+      const nb::object& changed = captured_changed();
+      changed.attr("acquire")();
+      changed.attr("notify_all")();
+      changed.attr("release")();
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("holdfast.compile");
+    }
   }
+  CapturedUse(const CapturedUse&) = delete;
+  CapturedUse& operator=(const CapturedUse&) = delete;
+
+ private:
   std::vector<PyObject*> mine_;
+};
+
+// How many functions a thread is tracing. The GIL guards it.
+std::unordered_map<unsigned long, size_t>& tracing_threads() {
+  static std::unordered_map<unsigned long, size_t>& all =
+      *std::make_unique<std::unordered_map<unsigned long, size_t>>().release();
+  return all;
+}
+class TracingHere {
+ public:
+  TracingHere() : depth_(tracing_threads()[PyThread_get_thread_ident()]) { ++depth_; }
+  ~TracingHere() {
+    if (--depth_ == 0) tracing_threads().erase(PyThread_get_thread_ident());
+  }
+  TracingHere(const TracingHere&) = delete;
+  TracingHere& operator=(const TracingHere&) = delete;
+  static bool any() { return tracing_threads().contains(PyThread_get_thread_ident()); }
+
+ private:
+  size_t& depth_;
 };
 
 // hf.compile(f) with one number of state arrays.
@@ -124,8 +175,8 @@ class CompiledObject {
         outputs_(std::move(outputs)),
         state_(std::move(state)),
         options_(std::move(options)) {
-    if (!outputs_.is_none() && PyList_Check(outputs_.ptr()) == 0 &&
-        PyDict_Check(outputs_.ptr()) == 0) {
+    if (!outputs_.is_none() && PyList_CheckExact(outputs_.ptr()) == 0 &&
+        PyDict_CheckExact(outputs_.ptr()) == 0) {
       throw nb::type_error("outputs is a list or a dict, which each call gives its items anew");
     }
     // Options that make no sense are refused here.
@@ -140,11 +191,14 @@ class CompiledObject {
     for (const nb::object* object : {&f_, &inputs_, &outputs_, &state_}) {
       if (object->is_valid()) Py_VISIT(object->ptr());
     }
+    for (const nb::object& type : types_) Py_VISIT(type.ptr());
     return 0;
   }
   void clear() {
     for (nb::object* object : {&f_, &inputs_, &outputs_, &state_}) object->reset();
+    types_.clear();
   }
+  const nb::object& function() const noexcept { return f_; }
   const std::string& name() const noexcept { return options_.name; }
 
  private:
@@ -215,6 +269,7 @@ array::TracedCall CompiledObject::trace(Call& call, std::span<const Array> given
     for (const std::unique_ptr<Array>& variable : call.variant->state) state.push_back(*variable);
     put_all(call.state, state);
 
+    const TracingHere tracing;
     nb::object result = nb::steal(PyObject_Call(f_.ptr(), args.ptr(), kwargs.ptr()));
     if (!result.is_valid()) throw nb::python_error();
     const auto take = [&](nb::handle object, const char* what) {
@@ -240,7 +295,14 @@ array::TracedCall CompiledObject::trace(Call& call, std::span<const Array> given
       const std::vector<Array> arrays = left.arrays();
       for (size_t i = 0; i < arrays.size(); ++i) {
         *call.variant->state[i] = arrays[i];
-        form->replaced.push_back(!left.leaves()[i].array.is(call.state.leaves()[i].array));
+        const Tree::Leaf& before = call.state.leaves()[i];
+        form->replaced.push_back(!left.leaves()[i].array.is(before.array));
+        if (form->replaced.back() && !before.container.is_valid()) {
+          throw nb::value_error(("the compiled function '" + options_.name +
+                                 "' put another array into a tuple of its state; use a list or a "
+                                 "dict there, or update the array itself: x[:] = ...")
+                                    .c_str());
+        }
       }
     }
   }
@@ -261,7 +323,18 @@ nb::object CompiledObject::call(const nb::args& args, const nb::kwargs& kwargs) 
   if (!inputs_.is_none()) call.inputs.add(inputs_, "inputs");
   if (!state_.is_none()) call.state.add(state_, "state");
   const Tree& state = call.state;
-  const StateUse use(state, options_.name);
+  if (!outputs_.is_none() && TracingHere::any()) {
+    throw UsageError("the compiled function '" + options_.name +
+                     "' has outputs and is called while another function is traced; compile the "
+                     "outer function alone, with these outputs");
+  }
+  const CapturedUse state_use(state, CapturedUse::Kind::state, options_.name);
+  const CapturedUse inputs_use(call.inputs, CapturedUse::Kind::inputs, options_.name);
+  // Others may have had them until now.
+  if (!inputs_.is_none()) {
+    call.inputs = Tree();
+    call.inputs.add(inputs_, "inputs");
+  }
   keep_types(tree);
   keep_types(call.inputs);
   keep_types(state);
@@ -273,6 +346,14 @@ nb::object CompiledObject::call(const nb::args& args, const nb::kwargs& kwargs) 
   for (const Tree* part : std::initializer_list<const Tree*>{&tree, &call.inputs, &state}) {
     const std::string& text = part->form();
     form.lengths.push_back(text.size());
+    // Which of its arrays are one object: f sees one there, too.
+    if (part != &tree) {
+      for (const Tree::Leaf& leaf : part->leaves()) {
+        const auto same = [&](const Tree::Leaf& other) { return other.array.is(leaf.array); };
+        const auto first = std::ranges::find_if(part->leaves(), same);
+        form.lengths.push_back(static_cast<size_t>(first - part->leaves().begin()));
+      }
+    }
     for (size_t at = 0; at < text.size(); at += sizeof(size_t)) {
       size_t word = 0;
       text.copy(reinterpret_cast<char*>(&word), sizeof word, at);
@@ -333,7 +414,7 @@ PyType_Slot compiled_slots[] = {{Py_tp_traverse, reinterpret_cast<void*>(travers
 }  // namespace
 
 void bind_compile(nb::module_& m) {
-  nb::class_<CompiledObject>(m, "_Compiled", nb::type_slots(compiled_slots), nb::dynamic_attr(),
+  nb::class_<CompiledObject>(m, "_Compiled", nb::type_slots(compiled_slots),
                              "What compile() returns. Call it as the function itself.")
       .def(
           "__init__",
@@ -353,6 +434,14 @@ void bind_compile(nb::module_& m) {
           "name"_a, "check"_a, "fuse"_a, "shapeless"_a, "max_programs"_a)
       .def("__call__", &CompiledObject::call,
            nb::sig("def __call__(self, *args: typing.Any, **kwargs: typing.Any) -> typing.Any"))
+      .def_prop_ro("__wrapped__", [](const CompiledObject& self) { return self.function(); })
+      // __name__, __doc__, __module__ and so on: those of the function.
+      .def(
+          "__getattr__",
+          [](const CompiledObject& self, const nb::str& attribute) {
+            return nb::getattr(self.function(), attribute);
+          },
+          nb::sig("def __getattr__(self, attribute: str) -> typing.Any"))
       .def("__repr__",
            [](const CompiledObject& self) { return "<compiled function '" + self.name() + "'>"; });
   m.def(

@@ -8,9 +8,13 @@ namespace {
 // Python's own limit would end the process long before a tree is this deep.
 constexpr size_t kDeepest = 200;
 
-bool is_list(nb::handle object) { return PyList_Check(object.ptr()) != 0; }
-bool is_tuple(nb::handle object) { return PyTuple_Check(object.ptr()) != 0; }
-bool is_dict(nb::handle object) { return PyDict_Check(object.ptr()) != 0; }
+// Subclasses have a meaning of their own, which a copy would lose; named tuples can be made again.
+bool is_list(nb::handle object) { return PyList_CheckExact(object.ptr()) != 0; }
+bool is_dict(nb::handle object) { return PyDict_CheckExact(object.ptr()) != 0; }
+bool is_tuple(nb::handle object) {
+  return PyTuple_CheckExact(object.ptr()) != 0 ||
+         (PyTuple_Check(object.ptr()) != 0 && nb::hasattr(object, "_fields"));
+}
 
 std::string shown(nb::handle object) { return nb::cast<std::string>(nb::repr(object)); }
 
@@ -150,7 +154,7 @@ nb::object rebuilt(nb::handle tree, std::span<const Array> arrays, size_t& next)
   const nb::tuple tuple(made);
   if (PyTuple_CheckExact(tree.ptr())) return tuple;
   const nb::object type = nb::borrow(nb::handle(tree.type()));
-  return nb::hasattr(type, "_make") ? nb::object(type.attr("_make")(tuple)) : type(tuple);
+  return type.attr("_make")(tuple);
 }
 
 SavedContainers::SavedContainers(const std::vector<nb::object>& containers) {

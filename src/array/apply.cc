@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "holdfast/array/compile/trace.h"
 #include "holdfast/array/current_stream.h"
 #include "holdfast/base/shown.h"
 
@@ -58,6 +59,16 @@ Ref<StreamState> stream_for(std::span<const Array> inputs, const On& on) {
   return of_inputs != nullptr ? of_inputs->home() : default_device().home().ref();
 }
 
+namespace {
+
+void note_made(std::span<const Array> results) {
+  if (Tracing* const tracing = Tracing::current()) {
+    for (const Array& array : results) tracing->add_made(*array.value());
+  }
+}
+
+}  // namespace
+
 std::vector<Array> apply(Ref<const Operation> operation, NodeInputs&& inputs,
                          std::span<const OutputType> outputs, Ref<StreamState> stream,
                          std::string&& label) {
@@ -66,6 +77,7 @@ std::vector<Array> apply(Ref<const Operation> operation, NodeInputs&& inputs,
     result.reserve(1);
     result.emplace_back(Node::make_one(std::move(operation), std::move(inputs), outputs[0],
                                        std::move(stream), std::move(label)));
+    note_made(result);
     return result;
   }
   const Ref<Node> node = Node::make(std::move(operation), std::move(inputs), outputs,
@@ -73,14 +85,17 @@ std::vector<Array> apply(Ref<const Operation> operation, NodeInputs&& inputs,
   std::vector<Array> results;
   results.reserve(outputs.size());
   for (size_t i = 0; i < outputs.size(); ++i) results.emplace_back(node->first_user(i));
+  note_made(results);
   return results;
 }
 
 Array apply(Ref<const Operation> operation, NodeInputs&& inputs, const OutputType& output,
             const On& on) {
   Ref<StreamState> stream = stream_for({inputs.data(), inputs.size()}, on);
-  return Array(
+  Array result(
       Node::make_one(std::move(operation), std::move(inputs), output, std::move(stream), {}));
+  note_made({&result, 1});
+  return result;
 }
 
 namespace {

@@ -17,17 +17,10 @@ std::span<const T> span_of(std::initializer_list<T> list) {
   return {list.begin(), list.size()};
 }
 
-// Where a function is traced for all lengths at once, a view must not depend on them.
-void names_lengths(const Array& array, const char* view) {
-  if (const array::Tracing* const tracing = array::Tracing::current()) {
-    tracing->refuse_lengths(array, view);
-  }
-}
-
 }  // namespace
 
 Array slice(const Array& array, std::span<const Slice> slices) {
-  names_lengths(array, "slice");
+  array::refuse_lengths(array, "slice");
   return array.with_layout(array::slice(array.layout(), slices));
 }
 Array slice(const Array& array, std::initializer_list<Slice> slices) {
@@ -35,7 +28,7 @@ Array slice(const Array& array, std::initializer_list<Slice> slices) {
 }
 
 Array index(const Array& array, int64_t at, int64_t axis) {
-  names_lengths(array, "index");
+  array::refuse_lengths(array, "index");
   const size_t i = array::normal_axis(axis, array.ndim(), "index");
   const Layout layout = array.layout();
   const int64_t length = layout.shape[i];
@@ -116,12 +109,12 @@ Array flip(const Array& array, std::span<const int64_t> axes) {
 }
 
 Array broadcast_to(const Array& array, const Shape& shape) {
-  names_lengths(array, "broadcast_to");
+  array::refuse_lengths(array, "broadcast_to");
   return array.with_layout(array::broadcast_to(array.layout(), shape));
 }
 
 std::vector<Array> split(const Array& array, int64_t parts, int64_t axis) {
-  names_lengths(array, "split");
+  array::refuse_lengths(array, "split");
   const size_t at = array::normal_axis(axis, array.ndim(), "split");
   const int64_t length = array.shape()[at];
   if (parts < 1 || length % parts != 0) {
@@ -143,7 +136,7 @@ std::vector<Array> split(const Array& array, std::initializer_list<int64_t> posi
   return split(array, span_of(positions), axis);
 }
 std::vector<Array> split(const Array& array, std::span<const int64_t> positions, int64_t axis) {
-  names_lengths(array, "split");
+  array::refuse_lengths(array, "split");
   const size_t at = array::normal_axis(axis, array.ndim(), "split");
   std::vector<Array> result;
   Slice part{.start = 0};
@@ -200,7 +193,7 @@ Array expand_dims(const Array& array, std::span<const int64_t> axes) {
 }
 
 Array as_strided(const Array& array, const Shape& shape, const Strides& strides, int64_t offset) {
-  names_lengths(array, "as_strided");
+  array::refuse_lengths(array, "as_strided");
   (void)array.dtype();  // refuses an Array without a value
   const int64_t size = elements(array.value()->shape());
   array::Tracing* const tracing = array::Tracing::current();
@@ -213,7 +206,7 @@ Array as_strided(const Array& array, const Shape& shape, const Strides& strides,
 }
 
 Array reshape(const Array& array, const Shape& shape, const On& on) {
-  names_lengths(array, "reshape");
+  array::refuse_lengths(array, "reshape");
   const Shape resolved = array::resolve_reshape(array.shape(), shape);
   if (const auto view = array::reshape(array.layout(), resolved)) return array.with_layout(*view);
   return copy(array, on).with_layout(Layout::row_contiguous(resolved));

@@ -241,7 +241,8 @@ y[l] = v + 1000 * simd_min(v) + (simd_is_first() ? 0.5f : 0.0f);
     if (l < 16) {
       v = 16 + static_cast<double>(l == 0 ? 0 : l - 1);
     } else if (l % 2 == 1) {
-      v = 17 + static_cast<double>((l - 17) / 2 + 1);
+      const size_t odd_before = (l - 17) / 2;
+      v = 18 + static_cast<double>(odd_before);
     } else {
       v = 119;
     }

@@ -9,8 +9,6 @@
 namespace holdfast::kernel {
 namespace {
 
-using ::testing::ElementsAre;
-
 struct LanguageNames : LanguageTest, ::testing::WithParamInterface<NamedBody> {};
 
 TEST_P(LanguageNames, give_what_metal_gives) {

@@ -109,7 +109,7 @@ simdgroup_store(a, y, 8);
 }
 
 inline std::vector<NamedBody> bodies_of_quads_and_lanes() {
-  const auto lanes = [](std::string name, std::string text, std::vector<float> y,
+  const auto lanes = [](std::string name, const std::string& text, std::vector<float> y,
                         uint32_t threads = 32) {
     return NamedBody{std::move(name), "uint i = thread_position_in_grid.x;\n" + text,
                      std::move(y),    {},

@@ -16,31 +16,24 @@ struct Feature {
   std::string_view sentence;
 };
 
-constexpr std::string_view kTextures[] = {"texture1d",       "texture1d_array", "texture2d",
-                                          "texture2d_array", "texture2d_ms",    "texture3d",
-                                          "texturecube",     "texture_buffer",  "texturecube_array",
-                                          "depth2d",         "depth2d_array",   "depthcube",
-                                          "sampler",         "coord",           "texture"};
-constexpr std::string_view kRays[] = {"intersector",
-                                      "ray",
-                                      "acceleration_structure",
-                                      "instance_acceleration_structure",
-                                      "intersection_query",
-                                      "intersection_function_table",
-                                      "visible_function_table"};
+constexpr std::string_view kTextures[] = {
+    "texture1d",     "texture1d_array", "texture2d",      "texture2d_array",   "texture2d_ms",
+    "texture3d",     "texturecube",     "texture_buffer", "texturecube_array", "depth2d",
+    "depth2d_array", "depthcube",       "sampler"};
+constexpr std::string_view kRays[] = {
+    "intersector",        "acceleration_structure",      "instance_acceleration_structure",
+    "intersection_query", "intersection_function_table", "visible_function_table"};
 constexpr std::string_view kShaders[] = {
-    "vertex",     "fragment", "stage_in",   "discard_fragment",       "dfdx",
-    "dfdy",       "fwidth",   "imageblock", "threadgroup_imageblock", "mesh",
-    "object_data"};
-constexpr std::string_view kSignatures[] = {"kernel", "buffer", "host_name"};
+    "vertex", "fragment", "stage_in",   "discard_fragment",      "dfdx",
+    "dfdy",   "fwidth",   "imageblock", "threadgroup_imageblock"};
+constexpr std::string_view kSignatures[] = {"kernel", "host_name"};
 constexpr std::string_view kFunctionConstants[] = {"function_constant",
                                                    "is_function_constant_defined"};
 constexpr std::string_view kAsyncCopies[] = {"simdgroup_async_copy", "simdgroup_event",
                                              "simdgroup_future", "__metal_simdgroup_async_copy_2d"};
-constexpr std::string_view kComplex[] = {"complex64_t", "complex"};
+constexpr std::string_view kComplex[] = {"complex64_t"};
 constexpr std::string_view kLogs[] = {"os_log", "os_log_default"};
-constexpr std::string_view kTensors[] = {"tensor", "tensor_handle", "matmul2d",
-                                         "cooperative_tensor"};
+constexpr std::string_view kTensors[] = {"tensor_handle", "matmul2d", "cooperative_tensor"};
 
 constexpr Feature kFeatures[] = {
     {kTextures, "textures; pass the elements as an array and index it"},
@@ -73,6 +66,15 @@ bool is_long_vector(std::string_view name) {
   return false;
 }
 
+// Whether a compiler says that there is no such name.
+bool says_unknown(std::string_view words) {
+  constexpr std::string_view kPhrases[] = {
+      "not declared", "undeclared",        "does not name a type", "unknown",
+      "is undefined", "no template named", "not a template",       "no member named"};
+  return std::ranges::any_of(
+      kPhrases, [&](std::string_view phrase) { return words.find(phrase) != words.npos; });
+}
+
 // As a whole word.
 bool names(std::string_view words, std::string_view name) {
   const auto is_letter = [](char c) {
@@ -96,7 +98,7 @@ std::optional<Unsupported> unsupported_in(std::string_view line, std::string_vie
     if (token.kind != TokenKind::identifier || token.member) continue;
     names_space |= is_among(token.text, kSpaces);
     // Of authors' own names, compilers complain about others.
-    if (!names(words, token.text)) continue;
+    if (!says_unknown(words) || !names(words, token.text)) continue;
     for (const Feature& feature : kFeatures) {
       if (!is_among(token.text, feature.names)) continue;
       return Unsupported{std::string(token.text),
@@ -108,8 +110,10 @@ std::optional<Unsupported> unsupported_in(std::string_view line, std::string_vie
     }
   }
   const auto says = [&](std::string_view part) { return words.find(part) != words.npos; };
-  if (names_space && (says("redefinition") || says("cannot be overloaded") ||
-                      says("already been defined") || says("cannot be redeclared"))) {
+  const bool is_function = line.find('(') != line.npos;
+  if (names_space && is_function &&
+      (says("redefinition") || says("cannot be overloaded") || says("already been defined") ||
+       says("cannot be redeclared"))) {
     return Unsupported{"",
                        "not supported: functions that differ in device, thread, threadgroup "
                        "and constant pointers alone; give them other names, or write one "

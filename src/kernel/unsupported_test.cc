@@ -22,6 +22,8 @@ TEST(Unsupported, is_what_line_and_compiler_name_as_a_whole_word_that_is_no_memb
   EXPECT_EQ(found("float texture2ds = my.texture2d;", "'texture2d' was not declared"), "");
   EXPECT_EQ(found("y[i] = \"texture2d\"[0];", "'texture2d' was not declared"), "");
   EXPECT_EQ(found("y[0] = buffer[i] + nothing;", "'nothing' was not declared"), "");
+  EXPECT_EQ(found("sampler[0] = 1;", "assignment of read-only location '* sampler'"), "");
+  EXPECT_EQ(found("constant float k[2] = {};", "redefinition of 'const float k [2]'"), "");
   EXPECT_EQ(found("float8x8 a; float16_t b;", "'float8x8' 'float16_t'"), "");
   EXPECT_THAT(found("half8 a;", "unknown type name 'half8'"), HasSubstr("more than four"));
   EXPECT_EQ(found("float f(device float* x);", "an error"), "");
@@ -63,11 +65,12 @@ TEST_F(LanguageUnsupported, is_refused_by_name_and_not_by_the_nearest_spelling) 
 }
 
 TEST_F(LanguageUnsupported, authors_may_have_names_of_their_own_for_it) {
-  EXPECT_EQ(run({.body = "float sampler = 2; y[0] = texture(sampler) + ray;",
-                 .header = "float texture(float v) { return v * 3; }\nconstant float ray = 1;\n",
-                 .outputs = 1,
-                 .grid = {1, 1, 1}}),
-            std::vector<float>{7});
+  EXPECT_EQ(
+      run({.body = "float sampler = 2; y[0] = fragment(sampler) + vertex;",
+           .header = "float fragment(float v) { return v * 3; }\nconstant float vertex = 1;\n",
+           .outputs = 1,
+           .grid = {1, 1, 1}}),
+      std::vector<float>{7});
 }
 
 }  // namespace

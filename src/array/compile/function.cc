@@ -137,8 +137,10 @@ bool CallSignature::operator==(const CallSignature& other) const {
 }
 
 bool CallSignature::has_ranks_of(const CallSignature& other) const {
+  // What is done with an axis of length 1, or none, may be something else for a longer one.
   const auto alike = [](const ArgumentType& a, const ArgumentType& b) {
-    return a.dtype == b.dtype && a.layout.shape.size() == b.layout.shape.size();
+    const auto same_kind = [](int64_t m, int64_t n) { return m == n || (m > 1 && n > 1); };
+    return a.dtype == b.dtype && std::ranges::equal(a.layout.shape, b.layout.shape, same_kind);
   };
   return form.types == other.form.types && form.lengths == other.form.lengths &&
          device == other.device && std::ranges::equal(types, other.types, alike);
@@ -274,15 +276,18 @@ std::shared_ptr<const Trace> CompiledFunction::trace(const CallSignature& signat
   std::vector<Array> placeholders = placeholders_of(signature, arguments, stream);
   TracedCall traced;
   std::string obstacle;
+  std::unordered_set<const Value*> made;
   {
     const TracedState state(options_.state, std::span(placeholders).subspan(arguments));
     Tracing tracing(options_.shapeless ? called() : std::string());
     for (size_t i = 0; i < placeholders.size(); ++i) {
       if (!signature.types[i].whole) tracing.add_partial(placeholders[i]);
+      tracing.add_made(*placeholders[i].value());
     }
     traced = f(std::span(placeholders).first(arguments));
     for (const Array* const variable : options_.state) traced.arrays.push_back(*variable);
     obstacle = tracing.obstacle();
+    made = tracing.made();
   }
   for (size_t i = 0; i < traced.arrays.size(); ++i) {
     if (traced.arrays[i].has_value()) continue;
@@ -293,6 +298,14 @@ std::shared_ptr<const Trace> CompiledFunction::trace(const CallSignature& signat
   form = std::move(traced.form);
   auto trace = std::make_shared<Trace>(std::move(placeholders), std::move(traced.arrays));
   trace->met_obstacle = std::move(obstacle);
+  for (const Array& constant : trace->constants) {
+    const Value& value = *constant.value();
+    if (value.shape().empty() || !made.contains(&value)) continue;
+    throw UsageError(
+        fmt::format("{} is shapeless, and {} makes an array of shape {} inside, from no argument: "
+                    "make it outside, or compile the function without shapeless",
+                    called(), value.node().describe(), to_string(value.shape())));
+  }
   return trace;
 }
 

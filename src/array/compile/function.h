@@ -20,7 +20,7 @@ struct CallSignature {
 
   CallSignature(CallForm form_of, const DeviceState& device_of, std::span<const Array> arrays);
   bool operator==(const CallSignature& other) const;
-  // The same but for lengths, strides and places.
+  // The same but for strides, places, and lengths of more than one.
   bool has_ranks_of(const CallSignature& other) const;
 };
 

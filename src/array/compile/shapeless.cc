@@ -82,6 +82,7 @@ class Relength {
     const Layout& before = became.before;
     const Layout& all = whole(became.array);
     if (seen == before) return became.array;
+    if (became.array.value() == array.value()) return array;  // a constant
     const auto refuse = [&](std::string_view why) {
       throw UsageError(fmt::format(
           "{} is a view {}, so it cannot be had for arguments of other lengths: compile the "

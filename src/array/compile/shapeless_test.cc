@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "holdfast/compile.h"
 #include "holdfast/creation.h"
 #include "holdfast/eval.h"
@@ -61,20 +63,22 @@ class Shapeless : public ::testing::Test {
 
 TEST_F(Shapeless, the_function_is_called_once_for_each_number_of_axes) {
   const auto f = [](const Array& x) { return exp(x * 2.0F) + astype(x > 0.0F, float32); };
-  EXPECT_EQ(calls_of(f, {{3}, {7}, {1}, {2, 3}, {4, 1}, {5}, {1, 1}}), 2);
+  EXPECT_EQ(calls_of(f, {{3}, {7}, {2, 3}, {4, 5}, {5}}), 2);
+  // What is done with an axis of length 1, or none, may be something else for a longer one.
+  EXPECT_EQ(calls_of(f, {{3}, {1}, {7}, {1}, {4, 1}, {5, 1}, {1, 1}, {0}}), 5);
 }
 
 TEST_F(Shapeless, reductions_softmax_norms_scans_and_products_go_along) {
   const Array w = random_normal({6, 5});
   EXPECT_EQ(calls_of([](const Array& x) { return softmax(x, -1) - mean(x, {.axes = {0}}); },
-                     {{4, 6}, {9, 2}, {1, 3}}),
+                     {{4, 6}, {9, 2}, {5, 3}}),
             1);
   EXPECT_EQ(
       calls_of(
           [](const Array& x) { return x / sum(x * x, {.axes = {1}, .keep_dims = true}) + max(x); },
-          {{4, 6}, {9, 2}, {5, 1}}),
+          {{4, 6}, {9, 2}, {5, 7}}),
       1);
-  EXPECT_EQ(calls_of([&](const Array& x) { return matmul(x, w); }, {{4, 6}, {9, 6}, {1, 6}}), 1);
+  EXPECT_EQ(calls_of([&](const Array& x) { return matmul(x, w); }, {{4, 6}, {9, 6}, {2, 6}}), 1);
   EXPECT_EQ(calls_of([](const Array& x) { return matmul(x, transpose(x)); }, {{4, 6}, {9, 2}}), 1);
   EXPECT_EQ(
       calls_of(
@@ -137,7 +141,7 @@ TEST_F(Shapeless, arguments_lie_in_any_way) {
                         slice(all, {{.start = 4, .stop = 5}, {.start = 4, .stop = 5}})}) {
     EXPECT_EQ(f(x).to_vector<float>(), (x * 2.0F + transpose(x)).to_vector<float>());
   }
-  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(calls, 2) << "axes of length 1 are a kind of their own";
 }
 
 TEST_F(Shapeless, state_changes_its_length) {
@@ -219,7 +223,7 @@ TEST_F(Shapeless, a_users_operation_may_say_what_becomes_of_it) {
   const auto doubled = [](const Array& x) {
     return apply(make_ref<const Doubled>(), {&x, 1}, {{2 * x.shape()[0]}, x.dtype()}) + 1.0F;
   };
-  EXPECT_EQ(calls_of(doubled, {{3}, {5}, {1}}), 1);
+  EXPECT_EQ(calls_of(doubled, {{3}, {5}, {2}}), 1);
 }
 
 TEST_F(Shapeless, lengths_that_do_not_fit_are_refused_as_by_the_operation) {
@@ -235,16 +239,43 @@ TEST_F(Shapeless, lengths_that_do_not_fit_are_refused_as_by_the_operation) {
   EXPECT_EQ(sum_of(random_normal({4})).shape(), (Shape{4})) << "nothing was lost";
 }
 
-TEST_F(Shapeless, an_axis_dropped_while_it_had_length_one_cannot_become_longer) {
+// Nobody could tell a transpose from nothing there.
+TEST_F(Shapeless, axes_of_length_one_and_none_are_traced_by_themselves) {
+  const auto turned = [](const Array& x) { return transpose(x) + 0.0F; };
+  EXPECT_EQ(calls_of(turned, {{1, 1}, {2, 3}, {0, 0}, {4, 2}, {1, 5}, {1, 7}}), 4);
+  EXPECT_EQ(calls_of([](const Array& x) { return matmul(transpose(x), x); },
+                     {{1, 1}, {2, 2}, {1, 3}, {3, 4}}),
+            3);
   const auto f = compile([](const Array& x) { return squeeze(x, {0}) + 1.0F; },
                          {.name = "dropper", .shapeless = true});
   EXPECT_EQ(f(random_normal({1, 3})).shape(), (Shape{3}));
   EXPECT_EQ(f(random_normal({1, 5})).shape(), (Shape{5}));
-  try {
-    (void)f(random_normal({2, 3}));
-    FAIL() << "not refused";
-  } catch (const UsageError& error) {
-    EXPECT_THAT(error.what(), HasSubstr("while an axis had length 1"));
+  EXPECT_THROW((void)f(random_normal({2, 3})), UsageError);
+}
+
+TEST_F(Shapeless, constants_may_be_views) {
+  const Array w = random_normal({3, 4});
+  EXPECT_EQ(
+      calls_of([&](const Array& x) { return x * index(w, 1) + transpose(slice(w, {{.stop = 1}})); },
+               {{4, 4}, {4, 4}}),
+      1);
+}
+
+TEST_F(Shapeless, what_comes_of_lengths_in_the_library_is_refused) {
+  const Array x = random_normal({4, 4});
+  for (const auto& f : std::vector<std::function<Array(const Array&)>>{
+           [](const Array& a) { return a + zeros_like(a); },
+           [](const Array& a) { return cumsum(ones_like(a), 0) * a; },
+           [](const Array& a) { return tril(a); },
+           [](const Array& a) { return a * arange(0, 4, 1, float32); },
+           [](const Array& a) { return var(a); },
+           [](const Array& a) { return std(a, {.axes = {0}}); },
+           [](const Array& a) { return roll(a, 4, 0); }, [](const Array& a) { return diff(a); },
+           [](const Array& a) { return repeat(a, 1, 0); },
+           [](const Array& a) {
+             return tile(a, {1, 1});
+           }}) {
+    EXPECT_THAT(refusal_of(f, x), HasSubstr("shapeless"));
   }
 }
 

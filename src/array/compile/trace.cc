@@ -28,12 +28,12 @@ Tracing::Tracing(std::string shapeless) noexcept
 Tracing::~Tracing() { innermost_tracing.set(before_); }
 Tracing* Tracing::current() noexcept { return innermost_tracing.get(); }
 
-void Tracing::refuse_lengths(const Array& array, const char* view) const {
-  if (shapeless_.empty() || array.is_recorded()) return;
+void Tracing::refuse_lengths(const Array& array, const char* what) const {
+  if (!made_.contains(array.value().get())) return;
   throw UsageError(fmt::format(
-      "{} is shapeless, and {} names lengths or positions of an array that may depend on an "
-      "argument: compile it without shapeless, or leave that to another function",
-      shapeless_, view));
+      "{} is shapeless, and {} names lengths or positions of an array that is made inside: "
+      "compile it without shapeless, or leave that to another function",
+      shapeless_, what));
 }
 
 size_t Trace::place_of(const Value& value) const {

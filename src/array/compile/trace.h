@@ -63,14 +63,26 @@ class Tracing {
     if (obstacle_.empty()) obstacle_ = std::move(why);
   }
   const std::string& obstacle() const noexcept { return obstacle_; }
-  // UsageError if what is traced is to do for all lengths, and the array may depend on arguments.
-  void refuse_lengths(const Array& array, const char* view) const;
+  // UsageError if what is traced is to do for all lengths, and the array is an argument or made
+  // inside.
+  void refuse_lengths(const Array& array, const char* what) const;
+  // An argument, or a result of a node that is built while something is traced for all lengths.
+  void add_made(const Value& value) {
+    if (!shapeless_.empty()) made_.insert(&value);
+  }
+  const std::unordered_set<const Value*>& made() const noexcept { return made_; }
 
  private:
   Tracing* before_;
   std::string shapeless_;
   std::unordered_set<const Value*> partial_;
+  std::unordered_set<const Value*> made_;
   std::string obstacle_;
 };
+
+// To be called by whatever makes of lengths or positions what it gives: see Tracing.
+inline void refuse_lengths(const Array& array, const char* what) {
+  if (const Tracing* const tracing = Tracing::current()) tracing->refuse_lengths(array, what);
+}
 
 }  // namespace holdfast::array

@@ -5,6 +5,7 @@
 #include <array>
 #include <vector>
 
+#include "holdfast/array/compile/trace.h"
 #include "holdfast/array/layouts.h"
 #include "holdfast/base/error.h"
 #include "holdfast/ops.h"
@@ -14,6 +15,7 @@ namespace holdfast {
 namespace {
 
 Array along(const Array& a, size_t axis, const Slice& part) {
+  array::refuse_lengths(a, "an operation on parts of an axis");
   return a.with_layout(array::slice_along(a.layout(), axis, part));
 }
 
@@ -27,6 +29,7 @@ void check_repetitions(int64_t repetitions, const char* what) {
 // (`each`) one after the other. An axis of that length is inserted and stretched, which the copy
 // then reads.
 Array repeated(const Array& a, size_t axis, int64_t repetitions, bool each, const On& on) {
+  array::refuse_lengths(a, "repeat or tile");
   if (repetitions == 1) return a;
   if (repetitions == 0) return along(a, axis, {.stop = 0});
   Shape result = a.shape();
@@ -54,6 +57,7 @@ Array roll(const Array& a, int64_t shift, std::optional<int64_t> axis, const On&
   if (!axis) {
     return reshape(roll(reshape(a, {a.size()}, on), shift, 0, on), a.shape(), on);
   }
+  array::refuse_lengths(a, "roll");
   const size_t at = array::normal_axis(*axis, a.ndim(), "roll");
   const int64_t length = a.shape()[at];
   const int64_t by = length == 0 ? 0 : (shift % length + length) % length;

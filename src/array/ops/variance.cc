@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "holdfast/array/compile/trace.h"
 #include "holdfast/array/layouts.h"
 #include "holdfast/ops.h"
 
@@ -10,6 +11,7 @@ namespace {
 // is large beside the distances from it.
 Array squared_distances(const Array& a, const Reduce& how, double ddof, const char* what,
                         const On& on) {
+  array::refuse_lengths(a, what);
   int64_t count = 1;
   for (const int64_t axis : array::normal_axes(how.axes, a.ndim(), what)) {
     count *= a.shape()[static_cast<size_t>(axis)];

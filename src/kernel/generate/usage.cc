@@ -64,6 +64,9 @@ constexpr std::string_view kMeetings[] = {
     "simdgroup_multiply",
     "simdgroup_multiply_accumulate",
     "simdgroup_matrix",
+    "simdgroup_float8x8",
+    "simdgroup_half8x8",
+    "simdgroup_bfloat8x8",
     "make_filled_simdgroup_matrix",
 };
 

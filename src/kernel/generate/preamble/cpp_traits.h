@@ -110,7 +110,8 @@ inline constexpr bool hf_is_pointer<T*> = true;
 // Numbers, bool among them, that are no floats: no class is one.
 template <class T>
 inline constexpr bool hf_is_integral =
-    !hf_is_floating_point<T> && !hf_is_pointer<T> && !__is_class(T) && !__is_union(T) &&
+    !hf_is_floating_point<T> && !hf_is_pointer<T> &&
+    hf_same<T, metal::remove_reference_t<T>> && !__is_class(T) && !__is_union(T) &&
     !__is_enum(T) && requires(T v) { v % v; };
 
 namespace metal {

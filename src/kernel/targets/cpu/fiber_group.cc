@@ -171,6 +171,13 @@ struct FiberGroup::State {
   // simdgroup has its turn, so that all of them come from one operation to the next together.
   [[gnu::noinline]] unsigned after_pass() {
     if (current->at_operation != 0) meet(*current);
+    if (skewed_line != 0) {
+      return fail(fmt::format(
+          "lanes of one simdgroup meet at line {} in different rounds of a loop; let all lanes "
+          "come "
+          "to the operations in it, or make the one in the branch the last one of the loop",
+          skewed_line));
+    }
     for (size_t i = 0; i < count; ++i) {
       current = current + 1 == simdgroups.data() + count ? simdgroups.data() : current + 1;
       if (current->to_run != 0) return begin_pass();
@@ -185,11 +192,13 @@ struct FiberGroup::State {
     return first_of(pass);
   }
   void meet(Simdgroup& simdgroup) {
-    if (simdgroup.at_several) return meet_at_earliest(simdgroup);
+    if (simdgroup.at_several || passes) return meet_at_earliest(simdgroup);
     std::swap(simdgroup.met, simdgroup.written);
     simdgroup.active = simdgroup.to_run = std::exchange(simdgroup.at_operation, 0);
   }
-  // What lanes at other operations have written stays where it is.
+  // What lanes at other operations have written stays where it is. Where a lane later comes to a
+  // line at which others met without it, they are in different rounds of a loop: lines cannot tell
+  // whether an operation behind is in the loop, too, or behind its end.
   void meet_at_earliest(Simdgroup& simdgroup) {
     const Simdgroup::Lanes waiting = simdgroup.at_operation;
     const unsigned* const lines = operation_lines.data() + simdgroup.first;
@@ -210,6 +219,22 @@ struct FiberGroup::State {
         next = lines[lane];
       }
     }
+    for (Simdgroup::Lanes rest = waiting & ~met; rest != 0; rest &= rest - 1) {
+      Passed& passed = passed_by[simdgroup.first + static_cast<unsigned>(std::countr_zero(rest))];
+      passed.lanes |= met;
+      passed.line = std::max(passed.line, earliest);
+    }
+    for (Simdgroup::Lanes rest = met; rest != 0; rest &= rest - 1) {
+      const unsigned thread = simdgroup.first + static_cast<unsigned>(std::countr_zero(rest));
+      Passed& passed = passed_by[thread];
+      if (passed.lanes == 0) continue;
+      if ((passed.lanes & ~met) == 0) {
+        passed = {};
+      } else if (earliest <= passed.line) {
+        skewed_line = earliest;
+      }
+    }
+    passes = true;
     simdgroup.at_operation = waiting & ~met;
     simdgroup.line = next;
     simdgroup.at_several = several;
@@ -337,6 +362,8 @@ struct FiberGroup::State {
   void run() {
     barrier_line = 0;
     other_barrier_line = 0;
+    skewed_line = 0;
+    if (std::exchange(passes, false)) passed_by = {};
     count = (threads + kSimdgroupLanes - 1) / kSimdgroupLanes;
     for (size_t i = 0; i < count; ++i) {
       const unsigned lanes =
@@ -396,6 +423,15 @@ struct FiberGroup::State {
   std::string message;           // why the group is given up
   std::exception_ptr exception;  // the same, thrown by an item
   std::array<Simdgroup, kMaxSimdgroups> simdgroups{};
+  // Of each item: which lanes of its simdgroup met at an earlier line while it waited, and the last
+  // such line; nothing once they have met again.
+  struct Passed {
+    Simdgroup::Lanes lanes = 0;
+    unsigned line = 0;
+  };
+  std::array<Passed, kMaxGroupThreads> passed_by{};
+  bool passes = false;       // whether there are any
+  unsigned skewed_line = 0;  // where lanes met that are in different rounds; 0: nowhere
   std::array<unsigned, kMaxGroupThreads> operation_lines{};  // at which each item waits
   alignas(kCacheLine) unsigned char slots[2 * kMaxSimdgroups][kSimdgroupLanes][16] = {};
   std::array<bool, kMaxGroupThreads> inside{};

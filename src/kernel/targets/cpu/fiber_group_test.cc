@@ -180,6 +180,39 @@ TEST(FiberGroup, lanes_at_an_earlier_line_meet_first_and_catch_up) {
   for (unsigned i = 0; i < 32; ++i) EXPECT_EQ(taken[i], 2 * (31 - i));
 }
 
+TEST(FiberGroup, lanes_in_different_rounds_of_a_loop_are_an_error_and_no_wrong_sum) {
+  GroupKernel kernel;
+  EXPECT_THAT(kernel.failure_of(32,
+                                [](GroupKernel& k, unsigned thread) {
+                                  for (int round = 0; round < 3; ++round) {
+                                    k.simd_barrier(5);
+                                    if (thread < 16) k.simd_barrier(7);
+                                  }
+                                }),
+              HasSubstr("meet at line 5 in different rounds of a loop"));
+  // Behind an inner loop that lanes leave one by one, they meet again in every round.
+  EXPECT_EQ(kernel.failure_of(32,
+                              [](GroupKernel& k, unsigned thread) {
+                                for (int round = 0; round < 3; ++round) {
+                                  for (unsigned i = 0; i <= thread % 4; ++i) k.simd_barrier(5);
+                                  k.simd_barrier(7);
+                                  EXPECT_EQ(k.host().active, ~0U);
+                                }
+                              }),
+            "no failure");
+  // Branches of their own, in a loop.
+  EXPECT_EQ(kernel.failure_of(32,
+                              [](GroupKernel& k, unsigned thread) {
+                                for (int round = 0; round < 3; ++round) {
+                                  k.simd_barrier(thread < 16 ? 5 : 7);
+                                  EXPECT_EQ(k.host().active, thread < 16 ? 0xffffU : 0xffff0000U);
+                                }
+                                k.simd_barrier(9);
+                                EXPECT_EQ(k.host().active, ~0U);
+                              }),
+            "no failure");
+}
+
 TEST(FiberGroup, lanes_that_left_a_loop_wait_behind_it) {
   GroupKernel kernel;
   std::vector<unsigned> together(32);
