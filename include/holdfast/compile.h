@@ -99,11 +99,12 @@ struct CompileOptions {
   // does: other operations, other types, or constants with other elements. For debugging: it waits
   // for the constants. Numbers that f gives to operations are not compared.
   bool check = false;
-  // Calls f once for all lengths of the arguments' axes: the number of axes and the dtypes decide,
-  // and for other lengths f's operations are repeated without f. So numbers that f computes of
-  // shapes are fixed, and f may use elementwise operations, reductions, softmax, scans, norms,
-  // matrix products, and views that exchange axes or insert and drop those of length 1. UsageError
-  // names whatever else f does; your own operations say what they do for other lengths
+  // Calls f once for all lengths of the arguments' axes: dtypes, the number of axes, and which of
+  // these have length 1 or none decide, and for other lengths f's operations are repeated without
+  // f. So numbers that f computes of shapes are fixed, and f may use elementwise operations,
+  // reductions, softmax, scans, norms, matrix products, and views that exchange axes or insert and
+  // drop those of length 1. UsageError names whatever else f does, and arrays with axes that it
+  // makes from no argument; your own operations say what they do for other lengths
   // (Operation::output_shapes), kernels cannot. Programs are still made for each shape. Arguments
   // that are not row-contiguous are copied first.
   bool shapeless = false;
