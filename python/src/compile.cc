@@ -79,13 +79,33 @@ std::unordered_map<PyObject*, unsigned long>& captured_in_use() {
       *std::make_unique<std::unordered_map<PyObject*, unsigned long>>().release();
   return all;
 }
-// Told whenever a call has ended that used any.
-const nb::object& captured_changed() {
-  static const nb::object& condition =
-      *std::make_unique<nb::object>(nb::module_::import_("threading").attr("Condition")())
-           .release();
-  return condition;
-}
+// Told when a call has ended that used any, if somebody waits for that.
+class CapturedChanged {
+ public:
+  CapturedChanged() { condition().attr("acquire")(); }
+  ~CapturedChanged() {
+    const nb::error_scope scope;  // of a wait that was interrupted
+    try {
+      condition().attr("release")();
+    } catch (nb::python_error& error) {
+      error.discard_as_unraisable("holdfast.compile");
+    }
+  }
+  CapturedChanged(const CapturedChanged&) = delete;
+  CapturedChanged& operator=(const CapturedChanged&) = delete;
+
+  void wait() const { condition().attr("wait")(); }
+  void notify_all() const { condition().attr("notify_all")(); }
+
+ private:
+  static const nb::object& condition() {
+    static const nb::object& made =
+        *std::make_unique<nb::object>(nb::module_::import_("threading").attr("Condition")())
+             .release();
+    return made;
+  }
+};
+size_t waiting_for_captured = 0;  // calls; the GIL guards it
 
 class CapturedUse {
  public:
@@ -110,11 +130,14 @@ class CapturedUse {
                        "': give every thread its own state, or let one call return before the "
                        "next begins");
     }
-    while (is_taken()) {
-      const nb::object& changed = captured_changed();
-      changed.attr("acquire")();
-      if (is_taken()) changed.attr("wait")();
-      changed.attr("release")();
+    if (is_taken()) {
+      struct Waiting {
+        Waiting() { ++waiting_for_captured; }
+        ~Waiting() { --waiting_for_captured; }
+      };
+      const Waiting waiting;
+      const CapturedChanged changed;
+      while (is_taken()) changed.wait();
     }
     for (PyObject* object : wanted) {
       if (all.emplace(object, self).second) mine_.push_back(object);
@@ -123,12 +146,10 @@ class CapturedUse {
   ~CapturedUse() {
     if (mine_.empty()) return;
     for (PyObject* object : mine_) captured_in_use().erase(object);
+    if (waiting_for_captured == 0) return;
     const nb::error_scope scope;
     try {
-      const nb::object& changed = captured_changed();
-      changed.attr("acquire")();
-      changed.attr("notify_all")();
-      changed.attr("release")();
+      CapturedChanged().notify_all();
     } catch (nb::python_error& error) {
       error.discard_as_unraisable("holdfast.compile");
     }
@@ -314,6 +335,7 @@ array::TracedCall CompiledObject::trace(Call& call, std::span<const Array> given
 
 nb::object CompiledObject::call(const nb::args& args, const nb::kwargs& kwargs) {
   drain_tasks();
+  if (!f_.is_valid()) throw UsageError("a compiled function is called while it is collected");
   if (disabled) return f_(*args, **kwargs);
   Call call{args, kwargs};
   Tree tree;
@@ -348,10 +370,9 @@ nb::object CompiledObject::call(const nb::args& args, const nb::kwargs& kwargs) 
     form.lengths.push_back(text.size());
     // Which of its arrays are one object: f sees one there, too.
     if (part != &tree) {
+      std::unordered_map<PyObject*, size_t> first;
       for (const Tree::Leaf& leaf : part->leaves()) {
-        const auto same = [&](const Tree::Leaf& other) { return other.array.is(leaf.array); };
-        const auto first = std::ranges::find_if(part->leaves(), same);
-        form.lengths.push_back(static_cast<size_t>(first - part->leaves().begin()));
+        form.lengths.push_back(first.emplace(leaf.array.ptr(), first.size()).first->second);
       }
     }
     for (size_t at = 0; at < text.size(); at += sizeof(size_t)) {
