@@ -138,6 +138,7 @@ class CapturedUse {
       const Waiting waiting;
       const CapturedChanged changed;
       while (is_taken()) changed.wait();
+      waited_ = true;
     }
     for (PyObject* object : wanted) {
       if (all.emplace(object, self).second) mine_.push_back(object);
@@ -157,8 +158,11 @@ class CapturedUse {
   CapturedUse(const CapturedUse&) = delete;
   CapturedUse& operator=(const CapturedUse&) = delete;
 
+  bool waited() const noexcept { return waited_; }
+
  private:
   std::vector<PyObject*> mine_;
+  bool waited_ = false;
 };
 
 // How many functions a thread is tracing. The GIL guards it.
@@ -352,8 +356,7 @@ nb::object CompiledObject::call(const nb::args& args, const nb::kwargs& kwargs) 
   }
   const CapturedUse state_use(state, CapturedUse::Kind::state, options_.name);
   const CapturedUse inputs_use(call.inputs, CapturedUse::Kind::inputs, options_.name);
-  // Others may have had them until now.
-  if (!inputs_.is_none()) {
+  if (inputs_use.waited()) {  // they were another call's until now
     call.inputs = Tree();
     call.inputs.add(inputs_, "inputs");
   }
