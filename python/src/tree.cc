@@ -46,10 +46,9 @@ void Tree::add_item(nb::handle object, const nb::object& container, const nb::ob
   }
   const nb::object here = nb::borrow(object);
   if (list || dict) containers_.push_back(here);
-  const auto enter = [&](nb::handle item, std::string at, const nb::object& in,
-                         const nb::object& place) {
-    path_.push_back(std::move(at));
-    add_item(item, in, place);
+  const auto enter = [&](nb::handle item, const Step& at, const nb::object& place) {
+    path_.push_back(at);
+    add_item(item, place.is_valid() ? here : nb::object(), place);
     path_.pop_back();
   };
   if (dict) {
@@ -59,7 +58,7 @@ void Tree::add_item(nb::handle object, const nb::object& container, const nb::ob
     for (const nb::handle item : items) {
       const nb::object name = nb::borrow(PyTuple_GetItem(item.ptr(), 0));
       add_constant(name);
-      enter(nb::handle(PyTuple_GetItem(item.ptr(), 1)), "[" + shown(name) + "]", here, name);
+      enter(nb::handle(PyTuple_GetItem(item.ptr(), 1)), {name, 0}, name);
     }
     return;
   }
@@ -76,9 +75,8 @@ void Tree::add_item(nb::handle object, const nb::object& container, const nb::ob
     }
   }
   for (size_t i = 0; i < count; ++i) {
-    enter(nb::handle(PyTuple_GetItem(items.ptr(), static_cast<Py_ssize_t>(i))),
-          "[" + std::to_string(i) + "]", list ? here : nb::object(),
-          list ? nb::object(nb::int_(i)) : nb::object());
+    const nb::object place = list ? nb::object(nb::int_(i)) : nb::object();
+    enter(nb::handle(PyTuple_GetItem(items.ptr(), static_cast<Py_ssize_t>(i))), {{}, i}, place);
   }
 }
 
@@ -125,7 +123,9 @@ void Tree::add_constant(nb::handle object) {
 
 void Tree::refuse(nb::handle object) const {
   std::string place = what_;
-  for (const std::string& step : path_) place += step;
+  for (const Step& step : path_) {
+    place += "[" + (step.key.is_valid() ? shown(step.key) : std::to_string(step.position)) + "]";
+  }
   const auto type = nb::cast<std::string>(nb::handle(object.type()).attr("__name__"));
   throw nb::type_error(
       (place + " is of type " + type +

@@ -39,7 +39,12 @@ class Tree {
   [[noreturn]] void refuse(nb::handle object) const;
 
   std::string what_;
-  std::vector<std::string> path_;
+  // Where it is: a dict's key, or null and a position.
+  struct Step {
+    nb::object key;
+    size_t position;
+  };
+  std::vector<Step> path_;
   std::vector<Leaf> leaves_;
   std::vector<nb::object> containers_;
   std::vector<nb::object> types_;
