@@ -248,7 +248,6 @@ struct CompiledObject::Call {
   Tree inputs{};
   Tree state{};
   Variant* variant = nullptr;
-  size_t arguments = 0;                  // arrays among args and kwargs; those of inputs follow
   std::optional<ReleaseGil> released{};  // once f is through, until the call is
 };
 
@@ -345,7 +344,6 @@ nb::object CompiledObject::call(const nb::args& args, const nb::kwargs& kwargs) 
   Tree tree;
   tree.add(args, "arguments");
   tree.add(kwargs, "keyword arguments");
-  call.arguments = tree.leaves().size();
   if (!inputs_.is_none()) call.inputs.add(inputs_, "inputs");
   if (!state_.is_none()) call.state.add(state_, "state");
   const Tree& state = call.state;

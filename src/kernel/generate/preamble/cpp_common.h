@@ -126,12 +126,10 @@ hf_inline hf_value<T> extract_bits(const T& v, unsigned offset, unsigned bits) {
     return hf_build<hf_value<T>>([&](int i) { return metal::extract_bits(v[i], offset, bits); });
   } else {
     if (bits == 0) return T(0);
-    constexpr unsigned all = sizeof(T) * 8;
     const unsigned long u = static_cast<unsigned long>(v) << (64 - (offset + bits));
     if constexpr (T(-1) < T(0)) {
       return static_cast<T>(static_cast<long>(u) >> (64 - bits));
     } else {
-      static_assert(all <= 64);
       return static_cast<T>(u >> (64 - bits));
     }
   }

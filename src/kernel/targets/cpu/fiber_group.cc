@@ -46,8 +46,10 @@ struct Simdgroup {
   // Of those at an operation: the line of one of them, and whether another is elsewhere.
   unsigned line = 0;
   bool at_several = false;
-  Slots written = nullptr;  // by lanes that wait at an operation
-  Slots met = nullptr;      // what those wrote that met last
+  unsigned last_line = 0;       // where its lanes met last
+  bool follows_rounds = false;  // since lanes came to several operations, until a barrier
+  Slots written = nullptr;      // by lanes that wait at an operation
+  Slots met = nullptr;          // what those wrote that met last
 };
 
 // Tops of stacks lie a multiple of pages apart; without this they would share one set of the cache.
@@ -192,53 +194,64 @@ struct FiberGroup::State {
     return first_of(pass);
   }
   void meet(Simdgroup& simdgroup) {
-    if (simdgroup.at_several || passes) return meet_at_earliest(simdgroup);
+    if (simdgroup.at_several || simdgroup.follows_rounds) return meet_at_earliest(simdgroup);
     std::swap(simdgroup.met, simdgroup.written);
+    simdgroup.last_line = simdgroup.line;
     simdgroup.active = simdgroup.to_run = std::exchange(simdgroup.at_operation, 0);
   }
-  // What lanes at other operations have written stays where it is. Where a lane later comes to a
-  // line at which others met without it, they are in different rounds of a loop: lines cannot tell
-  // whether an operation behind is in the loop, too, or behind its end.
+  // What lanes at other operations have written stays where it is. A lane that goes back to a line
+  // begins another round of a loop. Where one comes to a line at which lanes of a later round met
+  // while it waited behind, these rounds should have been one: lines alone cannot tell whether an
+  // operation stands in the loop, too, or behind its end.
   void meet_at_earliest(Simdgroup& simdgroup) {
     const Simdgroup::Lanes waiting = simdgroup.at_operation;
     const unsigned* const lines = operation_lines.data() + simdgroup.first;
-    unsigned earliest = ~0U;
-    for (Simdgroup::Lanes rest = waiting; rest != 0; rest &= rest - 1) {
-      earliest = std::min(earliest, lines[std::countr_zero(rest)]);
+    Round* const rounds = rounds_of.data() + simdgroup.first;
+    if (!std::exchange(simdgroup.follows_rounds, true)) {
+      std::fill_n(rounds, kSimdgroupLanes, Round{.line = simdgroup.last_line});
     }
+    unsigned earliest = ~0U;
+    each_lane(waiting, [&](unsigned lane) {
+      earliest = std::min(earliest, lines[lane]);
+      const bool is_new = !std::exchange(rounds[lane].waits, true);
+      if (is_new && lines[lane] <= rounds[lane].line) ++rounds[lane].number;
+    });
     Simdgroup::Lanes met = 0;
     unsigned next = 0;  // a line of those that go on waiting
     bool several = false;
-    for (Simdgroup::Lanes rest = waiting; rest != 0; rest &= rest - 1) {
-      const int lane = std::countr_zero(rest);
+    unsigned latest = 0;  // round of those that meet
+    each_lane(waiting, [&](unsigned lane) {
       if (lines[lane] == earliest) {
         met |= Simdgroup::Lanes{1} << lane;
+        latest = std::max(latest, rounds[lane].number);
         std::memcpy(simdgroup.met[lane], simdgroup.written[lane], sizeof(*simdgroup.met));
       } else {
         several |= next != 0 && next != lines[lane];
         next = lines[lane];
       }
-    }
-    for (Simdgroup::Lanes rest = waiting & ~met; rest != 0; rest &= rest - 1) {
-      Passed& passed = passed_by[simdgroup.first + static_cast<unsigned>(std::countr_zero(rest))];
-      passed.lanes |= met;
-      passed.line = std::max(passed.line, earliest);
-    }
-    for (Simdgroup::Lanes rest = met; rest != 0; rest &= rest - 1) {
-      const unsigned thread = simdgroup.first + static_cast<unsigned>(std::countr_zero(rest));
-      Passed& passed = passed_by[thread];
-      if (passed.lanes == 0) continue;
-      if ((passed.lanes & ~met) == 0) {
-        passed = {};
-      } else if (earliest <= passed.line) {
-        skewed_line = earliest;
-      }
-    }
-    passes = true;
+    });
+    each_lane(waiting & ~met, [&](unsigned lane) {
+      if (latest <= rounds[lane].number) return;
+      rounds[lane].passed_by |= met;
+      rounds[lane].passed_at = std::max(rounds[lane].passed_at, earliest);
+    });
+    each_lane(met, [&](unsigned lane) {
+      Round& round = rounds[lane];
+      const bool have_met_again = (round.passed_by & ~met) == 0;
+      if (!have_met_again && earliest <= round.passed_at) skewed_line = earliest;
+      if (have_met_again) round = {};
+      round.waits = false;
+      round.line = earliest;
+      round.number = latest;
+    });
     simdgroup.at_operation = waiting & ~met;
     simdgroup.line = next;
     simdgroup.at_several = several;
     simdgroup.active = simdgroup.to_run = met;
+  }
+  template <typename Do>
+  static void each_lane(Simdgroup::Lanes lanes, const Do& with) {
+    for (; lanes != 0; lanes &= lanes - 1) with(static_cast<unsigned>(std::countr_zero(lanes)));
   }
   // Nobody can run before all have come to a barrier.
   unsigned after_all() {
@@ -263,6 +276,8 @@ struct FiberGroup::State {
     barrier_line = 0;
     for (size_t i = 0; i < count; ++i) {
       simdgroups[i].to_run = std::exchange(simdgroups[i].at_barrier, 0);
+      simdgroups[i].follows_rounds = false;  // all lanes have met
+      simdgroups[i].last_line = 0;
     }
     current = simdgroups.data();
     return begin_pass();
@@ -363,7 +378,6 @@ struct FiberGroup::State {
     barrier_line = 0;
     other_barrier_line = 0;
     skewed_line = 0;
-    if (std::exchange(passes, false)) passed_by = {};
     count = (threads + kSimdgroupLanes - 1) / kSimdgroupLanes;
     for (size_t i = 0; i < count; ++i) {
       const unsigned lanes =
@@ -423,14 +437,17 @@ struct FiberGroup::State {
   std::string message;           // why the group is given up
   std::exception_ptr exception;  // the same, thrown by an item
   std::array<Simdgroup, kMaxSimdgroups> simdgroups{};
-  // Of each item: which lanes of its simdgroup met at an earlier line while it waited, and the last
-  // such line; nothing once they have met again.
-  struct Passed {
-    Simdgroup::Lanes lanes = 0;
+  // Of each item, while its simdgroup follows rounds: the line where it met last, how often it went
+  // back in all, and which lanes of a later round met, and where, while it waited; none once they
+  // have met again.
+  struct Round {
     unsigned line = 0;
+    unsigned number = 0;
+    bool waits = false;
+    Simdgroup::Lanes passed_by = 0;
+    unsigned passed_at = 0;
   };
-  std::array<Passed, kMaxGroupThreads> passed_by{};
-  bool passes = false;       // whether there are any
+  std::array<Round, kMaxGroupThreads> rounds_of{};
   unsigned skewed_line = 0;  // where lanes met that are in different rounds; 0: nowhere
   std::array<unsigned, kMaxGroupThreads> operation_lines{};  // at which each item waits
   alignas(kCacheLine) unsigned char slots[2 * kMaxSimdgroups][kSimdgroupLanes][16] = {};

@@ -38,9 +38,9 @@ class FiberGroup {
 
   // Runs item(data, t) for t in [0, threads); `host` says to the items who they are, `kernel` is
   // for messages. Throws the first exception of an item. ExecutionError where some items return
-  // and others wait for them at a barrier, and where a group's threads wait at different ones;
-  // EnvironmentError where the system gives no stacks. The
-  // other items are then unwound from where they wait.
+  // and others wait for them at a barrier, where a group's threads wait at different ones, and
+  // where lanes are seen to meet in different rounds of a loop; EnvironmentError where the system
+  // gives no stacks. The other items are then unwound from where they wait.
   void run(hf_host& host, std::string_view kernel, unsigned threads, Item item, void* data);
 
   // Called by items. Throw where no group runs, and to unwind an item that is given up.

@@ -213,6 +213,29 @@ TEST(FiberGroup, lanes_in_different_rounds_of_a_loop_are_an_error_and_no_wrong_s
             "no failure");
 }
 
+TEST(FiberGroup, lanes_in_one_round_of_a_loop_may_take_its_branches_in_turn) {
+  GroupKernel kernel;
+  const auto halves_change_branches = [](GroupKernel& k, unsigned thread) {
+    for (unsigned round = 0; round < 4; ++round) {
+      k.simd_barrier((thread < 16) == (round % 2 == 0) ? 3 : 5);
+      k.barrier(7);
+    }
+  };
+  EXPECT_EQ(kernel.failure_of(64, halves_change_branches), "no failure");
+  const auto one_returns_in_each = [](GroupKernel& k, unsigned thread) {
+    for (unsigned round = 0; round < 8; ++round) {
+      if (thread == round) {
+        k.simd_barrier(3);
+        EXPECT_EQ(k.host().active, 1U << round);
+        return;
+      }
+      k.simd_barrier(5);
+      EXPECT_EQ(k.host().active, ~0U << (round + 1));
+    }
+  };
+  EXPECT_EQ(kernel.failure_of(32, one_returns_in_each), "no failure");
+}
+
 TEST(FiberGroup, lanes_that_left_a_loop_wait_behind_it) {
   GroupKernel kernel;
   std::vector<unsigned> together(32);
